@@ -1,6 +1,6 @@
-// A collective between the ranks that it is started as:
+// Times a collective over the ranks that the run tool starts:
 //   booster run --nproc_per_node 2 build/benchmarks/all_reduce --kb 65536
-// BOOSTER_BACKEND chooses the backend. Seconds are those until the result is there on rank 0.
+// BOOSTER_BACKEND selects the backend. Times end when the result has arrived on rank 0.
 #include "benchmarks/report.h"
 #include "benchmarks/timing.h"
 #include "parallel/launch.h"
@@ -18,7 +18,7 @@ namespace {
 
 using Collective = std::function<void(const Group&, const Tensor& numbers, const Tensor& part)>;
 
-// `part` has one rank's share of the numbers.
+// `part` holds one rank's share of the elements.
 const std::map<std::string, Collective> collectives = {
     {"all_reduce",
      [](const Group& group, const Tensor& numbers, const Tensor&) {
@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
     timed_runs(3, once);
     const double core = core_seconds();
     const auto seconds = timed_runs(benchmark.steps(), once);
-    group.barrier();  // nobody leaves while another still sends
+    group.barrier();  // no rank leaves while another still sends
     Result result = benchmark.result(
         fmt::format("{} of {} KiB {}, {} ranks, {}", name, kb, dtype, world.size, group.backend()),
         seconds);

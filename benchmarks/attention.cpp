@@ -19,7 +19,7 @@ struct Shape {
 };
 constexpr int64_t tokens = 197, head_size = 64;
 
-// Memory as tensors have it.
+// Memory allocated like a tensor's.
 struct Storage {
   explicit Storage(int64_t bytes) : bytes(bytes), data(kernels::device_allocate({}, bytes)) {}
   ~Storage() { kernels::device_free({}, data); }
@@ -29,7 +29,8 @@ struct Storage {
   void* data;
 };
 
-// One of the `parts` tensors of a Linear's packed output, as (batch, heads, tokens, head_size).
+// Returns one of the `parts` tensors in a Linear's packed output, as (batch, heads, tokens,
+// head_size).
 View part_of(const Storage& storage, DType dtype, const Shape& shape, int part, int parts) {
   const int64_t width = shape.heads * head_size;
   View view{static_cast<char*>(storage.data) + part * width * size_of(dtype), dtype, {}, 4, {}, {}};

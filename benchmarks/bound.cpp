@@ -15,8 +15,7 @@ namespace {
 
 using kernels::cpu::Primitive;
 
-// A matrix in the kind of memory that tensors use, filled with small numbers without special
-// values.
+// A matrix in the memory that tensors use, filled with small values without nan or inf.
 class Matrix {
  public:
   Matrix(int64_t rows, int64_t columns, bool transposed, DType dtype)

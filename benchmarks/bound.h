@@ -1,5 +1,5 @@
 // The bound for speed comparisons: the current rate of oneDNN's own matmul on this machine for the
-// shapes of a training step. It calls the library directly, not our kernels, on the plain layouts
+// shapes of a training step. It calls the library directly, not our kernels, with the layouts
 // of training: rows of activations, weights (out, in), nothing prepacked.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace booster::benchmarks {
 
-// out (m, n) = a (m, k) b (k, n), `count` times in a step; a transposed operand is column-major.
+// out (m, n) = a (m, k) b (k, n), `count` times per step; a transposed operand is column-major.
 struct MatmulShape {
   int64_t m, n, k;
   int64_t count = 1;
@@ -20,12 +20,12 @@ struct MatmulShape {
   double gflop() const { return 2e-9 * m * n * k * count; }
 };
 
-// The matrix products of a linear layer in a training step: y = x w^T, dx = g w, dw = g^T x.
+// Returns a linear layer's matrix products in a training step: y = x w^T, dx = g w, dw = g^T x.
 std::vector<MatmulShape> linear_shapes(int64_t rows, int64_t in, int64_t out, DType dtype,
                                        int64_t count = 1);
 
-// The matrix products of a ViT's training step: blocks (qkv, projection, MLP of 4 x width), patch
-// embedding and a head of `classes`. Attention's own small products are left out.
+// Returns the matrix products of a ViT's training step: blocks (qkv, projection, MLP of 4 x width),
+// patch embedding and a head of `classes`. Leaves out attention's own small products.
 struct VitSize {
   int64_t width, depth, patches = 196, patch_values = 768, classes = 1000;
 };
@@ -33,14 +33,15 @@ std::vector<MatmulShape> vit_shapes(const VitSize& size, int64_t batch, DType dt
 
 double total_gflop(const std::vector<MatmulShape>& shapes);
 
-// Seconds of one product, the shortest of `runs`: by oneDNN alone and by our matmul kernel,
-// alternating. f16, and bf16 if the processor lacks it, are measured in f32, as they are computed.
+// Returns the seconds of one product, the shortest of `runs`, by oneDNN alone and by our matmul
+// kernel, alternating. f16, and bf16 if the processor lacks it, are measured in f32, in which they
+// are computed.
 struct ShapeTimes {
   double library, kernel;
 };
 ShapeTimes measure(const MatmulShape& shape, int runs);
 
-// GFLOP/s of oneDNN over the whole list: all FLOPs / sum of count x seconds.
+// Returns oneDNN's GFLOP/s for the whole list: all FLOPs / sum of count x seconds.
 double measure_bound(const std::vector<MatmulShape>& shapes, int runs = 5);
 
 }  // namespace booster::benchmarks

@@ -1,5 +1,5 @@
-// A training step of a convolutional network on 32 x 32 images, SGD with momentum. Convolutions use
-// other algorithms than matrix products, so there is no bound here: compare with PyTorch.
+// A training step of a convolutional network on 32 x 32 images, SGD with momentum. Convolutions do
+// not use matrix-product algorithms, so there is no bound here: compare with PyTorch.
 #include "benchmarks/training.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// The time that two cores take to exchange a cache line: distinguishes two virtual CPUs on one
-// chiplet, which share its path to memory, from two on separate chiplets.
+// Measures how long two cores take to exchange a cache line. This distinguishes two virtual CPUs on
+// one chiplet, which share its path to memory, from two on different chiplets.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace booster::benchmarks {
 
-// The cores that this process may use.
+// Returns the cores that this process may use.
 inline std::vector<int> usable_cores() {
   cpu_set_t set;
   std::vector<int> cores;
@@ -29,7 +29,8 @@ inline void run_on(int core) {
   sched_setaffinity(0, sizeof set, &set);
 }
 
-// Round-trip nanoseconds between the first two cores, the least of a few tries; 0 with one core.
+// Returns the round-trip nanoseconds between the first two cores, the minimum of some tries; 0 with
+// one core.
 inline double core_round_trip_ns() {
   constexpr int tries = 5, trips = 1000;
   const std::vector<int> cores = usable_cores();

@@ -1,9 +1,9 @@
-// What spreading a model costs: a training step of a Vision Transformer on the ranks that it is
-// started as, against one rank alone with the same batch, and against ranks that do not exchange:
+// The cost of distributing a model. Compares three cases: a training step of a Vision Transformer
+// on all ranks, on one rank alone with the same batch, and on ranks that do not communicate:
 //   booster run --nproc_per_node 2 build/benchmarks/ddp_step --precision bf16
-// With --plugin tensor the ranks share the layers of one model, and the batch; with --plugin
-// pipeline they have some of the layers each.
-// The three take turns, since the speed of a shared machine drifts; ratios are medians over turns.
+// With --plugin tensor the ranks split the layers of one model and share the batch. With --plugin
+// pipeline each rank has some of the layers. The three cases take turns, since the speed of a
+// shared machine drifts; ratios are medians over turns.
 #include "benchmarks/report.h"
 #include "benchmarks/timing.h"
 #include "benchmarks/training.h"
@@ -30,7 +30,7 @@ struct Settings {
   bool static_graph = false;
 };
 
-// A model with its optimizer, by itself.
+// A separate model with its optimizer.
 class Training {
  public:
   Training(const Settings& settings, Choice<Plugin> plugin)
@@ -68,7 +68,7 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Of a step.
+// Times per step.
 struct Turn {
   double seconds = 0, core = 0;
 };
@@ -102,7 +102,7 @@ std::string name_of(const Settings& settings) {
   return settings.plugin == "pipeline" ? settings.pp_style : settings.plugin;
 }
 
-// Seconds for which the main thread waited for messages.
+// Returns the seconds that the main thread waited for messages.
 double waited(const Profiler& profiler) {
   double seconds = 0;
   for (const ProfileRow& row : profiler.rows())
@@ -143,7 +143,7 @@ Result measure(const Benchmark& benchmark, const Settings& settings) {
       seconds);
   result["seconds_alone"] = median(alone);
   result["seconds_beside"] = median(beside);
-  result["to_alone"] = median(cost);  // two factors: the other rank's load, and the messages
+  result["to_alone"] = median(cost);  // both factors: other rank's load, messages
   result["beside_to_alone"] = median(load);
   result["to_beside"] = median(exchange);
   result["core_seconds"] = median(core);

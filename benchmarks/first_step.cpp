@@ -1,5 +1,5 @@
-// The README's program up to its first optimizer step: time it from outside to measure the cost of
-// starting (loading libraries, choosing kernels, generating code, starting threads).
+// The README's program up to its first optimizer step. Time it from outside to measure startup
+// cost: loading libraries, choosing kernels, generating code, starting threads.
 #include "booster/booster.h"
 
 using namespace booster;

@@ -1,6 +1,6 @@
 // A training step of square linear layers, mean squared error and plain SGD: almost only large
-// matrix products. `--layers 3 --width 4096 --batch 512` and `--layers 9 --width 8192 --batch 2048
-// --activation none` are two networks that are often used to demonstrate mixed precision.
+// matrix products. Two networks often used to demonstrate mixed precision are `--layers 3 --width
+// 4096 --batch 512` and `--layers 9 --width 8192 --batch 2048 --activation none`.
 #include "benchmarks/training.h"
 
 #include <fmt/format.h>

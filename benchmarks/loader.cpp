@@ -1,5 +1,5 @@
-// Images per second through the loader: JPEG files, decoded and transformed as in the tutorial into
-// batches of f32 (3, 224, 224). A step is a pass over the files.
+// Images per second of the loader: JPEG files, decoded and transformed as in the tutorial into
+// batches of f32 (3, 224, 224). A step is one pass over the files.
 #include "benchmarks/report.h"
 #include "benchmarks/timing.h"
 #include "core/data/loader.h"
@@ -30,7 +30,7 @@ struct Settings {
   int64_t workers = 1, batch = 64;
 };
 
-// All JPEG files below a folder, whatever its layout.
+// All JPEG files below a folder, in any layout.
 class JpegFiles : public Dataset {
  public:
   explicit JpegFiles(const std::string& folder) {
@@ -63,7 +63,7 @@ class JpegFiles : public Dataset {
                      Normalize({0.5, 0.5, 0.5}, {0.5, 0.5, 0.5})};
 };
 
-// A picture with structure at all scales, about 24 KB at quality 90.
+// Returns a picture with structure at all scales, about 24 KB at quality 90.
 Image picture(uint64_t seed) {
   RandomStream random(seed, 0, 0);
   Image image(300, 230, 3);
@@ -85,7 +85,7 @@ Image picture(uint64_t seed) {
   return image;
 }
 
-// A folder of such pictures that is removed with the object.
+// A folder of such pictures; the destructor removes it.
 class MadeFiles {
  public:
   MadeFiles() : path_((fs::temp_directory_path() / "booster_loader_XXXXXX").string()) {
@@ -119,7 +119,7 @@ Result measure_folder(const Benchmark& benchmark, const Settings& settings,
   DataLoader loader(files, {.batch_size = settings.batch,
                             .shuffle = true,
                             .workers = static_cast<int>(settings.workers)});
-  pass(loader);  // files into the page cache, memory into the allocator
+  pass(loader);  // warms the page cache and the allocator
   const double cpu_before = cpu_seconds();
   const auto seconds = timed_runs(benchmark.steps(), [&] { pass(loader); });
   const double cpu = (cpu_seconds() - cpu_before) / benchmark.steps();

@@ -46,7 +46,7 @@ Result entry_for(const std::string& work, const MatmulShape& shape, int runs) {
           {"of_bound", times.library / times.kernel}};
 }
 
-// The seconds of a whole list are sums of the shortest runs of its shapes.
+// The time of a list is the sum of the shortest runs of its shapes.
 Result measure_all(const Benchmark& benchmark, const std::vector<DType>& dtypes) {
   Result shapes_result = Result::array();
   double seconds = 0, bound_seconds = 0, gflop = 0;

@@ -1,5 +1,5 @@
-// The cost of one call of a small op: the arithmetic of an 8 x 8 matrix is negligible, so this is
-// the time of everything around it: checks, memory, and the record on the tape.
+// The cost of one call of a small op. The arithmetic of an 8 x 8 matrix is negligible, so this
+// measures the overhead: checks, memory, and recording on the tape.
 #include "benchmarks/report.h"
 #include "benchmarks/timing.h"
 #include "booster/booster.h"
@@ -21,7 +21,7 @@ struct Settings {
   bool no_tape = false;
 };
 
-// torch's autocast on a CPU, or none.
+// Returns torch's CPU autocast policy, or nothing.
 std::optional<OpPolicy> policy_named(const std::string& name) {
   if (name.empty()) return std::nullopt;
   const std::vector<std::string> legal = {"bf16", "fp16"};

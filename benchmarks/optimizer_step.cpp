@@ -1,9 +1,10 @@
-// Seconds of an optimizer's step, or of clipping, on the parameters of a ViT. All parameters are
-// read and written once per step, so memory is the bound; bytes counted per parameter: SGD 12,
-// with momentum 20, AdamW 28 (value, gradient and state, read and written), norm 4. adamw_fp16 is
-// everything between backward and the next forward of a model in f16 with f32 masters: check, norm,
-// clip, unscale, AdamW and the new f16 weights; 30 bytes, as if in two passes. core_round_trip_ns,
-// before and after the steps, shows whether the cores shared a path to memory.
+// Seconds of an optimizer step, or of clipping, on the parameters of a ViT. A step reads and writes
+// every parameter once, so memory is the bound. Bytes counted per parameter (value, gradient and
+// state):
+//   SGD 12, SGD with momentum 20, AdamW 28, norm 4, adamw_fp16 30 (as if in two passes)
+// adamw_fp16 is everything between backward and the next forward of an f16 model with f32 masters:
+// check, norm, clip, unscale, AdamW and the new f16 weights. core_round_trip_ns, before and after
+// the steps, shows whether the cores shared a path to memory.
 #include "benchmarks/core_distance.h"
 #include "benchmarks/timing.h"
 #include "benchmarks/training.h"
@@ -36,7 +37,7 @@ int64_t count_of(const Parameters& parameters) {
   return count;
 }
 
-// The common fields and the traffic, for a body that moves `bytes` per parameter.
+// Returns the common fields and the traffic, for a body that moves `bytes` per parameter.
 Result measure_traffic(const Benchmark& benchmark, const std::string& text,
                        const Parameters& parameters, double bytes,
                        const std::function<void()>& body) {
@@ -53,7 +54,7 @@ Result measure_traffic(const Benchmark& benchmark, const std::string& text,
   return result;
 }
 
-// clip_grad_by_norm between two steps: the factor is left for the step to apply.
+// Measures clip_grad_by_norm between two steps; it leaves the factor for the step to apply.
 Result measure_clip(const Benchmark& benchmark, const Settings& settings) {
   const Parameters parameters = parameters_of(settings.parameters);
   std::vector<Tensor> gradients;
@@ -61,7 +62,7 @@ Result measure_clip(const Benchmark& benchmark, const Settings& settings) {
   Result result = measure_traffic(
       benchmark, "clip_grad_by_norm, whose factor the next step applies, " + settings.parameters,
       parameters, norm_bytes, [&] { clip_factor(gradient_norm(gradients), 1).item(); });
-  // Also scales the gradients in memory, as PyTorch does.
+  // This one also scales the gradients in memory, as PyTorch does.
   result["in_memory_seconds_min"] =
       timed_runs(benchmark.steps(), [&] { clip_grad_norm_(parameters, 1e-3); }).front();
   return result;

@@ -1,4 +1,4 @@
-// Shared by all benchmarks: the command line, the fields of the result and how they are printed.
+// Shared by all benchmarks: the command line, and the fields and printing of results.
 //
 //   Benchmark benchmark("relu_speed", "Speed of relu.", 20);
 //   int64_t size = 1 << 20;
@@ -7,7 +7,7 @@
 //     return benchmark.result("relu", timed_runs(benchmark.steps(), [&] { ... }));
 //   });
 //
-// Rates (images, FLOPs and bytes per second) are those of the median step.
+// Rates (images, FLOPs and bytes per second) refer to the median step.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -36,13 +36,13 @@ class Benchmark {
   void option(const std::string& name, int64_t& value, const std::string& meaning);
   void flag(const std::string& name, bool& value, const std::string& meaning);
 
-  // Parses the options, sets the threads, measures, and prints: with --json one object, else by
-  // `print` (a line for each field unless given). Of several ranks the first one prints. Returns
+  // Parses the options, sets the threads, measures, and prints: one object with --json, else with
+  // `print` (by default one line per field). With several ranks only the first prints. Returns
   // main's exit code.
   int run(int argc, char** argv, const std::function<Result()>& measure,
           const std::function<void(const Result&)>& print = {});
 
-  // The common fields, from the seconds of every step in ascending order.
+  // Returns the common fields, from the seconds of all steps in ascending order.
   Result result(const std::string& work, const std::vector<double>& seconds) const;
 
   int steps() const { return static_cast<int>(steps_); }

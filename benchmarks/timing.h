@@ -1,4 +1,4 @@
-// Timing for benchmarks, and the memory bandwidth that they compare with.
+// Timing for benchmarks, and the memory bandwidth as a reference.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -11,7 +11,7 @@
 
 namespace booster::benchmarks {
 
-// Seconds of every run, sorted: front() is the minimum, [size / 2] the median.
+// Returns the seconds of every run, sorted: front() is the minimum, [size / 2] the median.
 template <class F>
 std::vector<double> timed_runs(int runs, F&& body) {
   std::vector<double> seconds;
@@ -25,8 +25,8 @@ std::vector<double> timed_runs(int runs, F&& body) {
   return seconds;
 }
 
-// Seconds of this process on a core, all threads: where other work is running, they say more than
-// the clock does.
+// Returns the CPU seconds of this process, over all threads. On a machine with other load they are
+// more meaningful than elapsed time.
 inline double core_seconds() {
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
@@ -36,7 +36,7 @@ inline double core_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// GB/s of copying one large array, counting bytes read and written: the current memory bandwidth.
+// Returns the current memory bandwidth: GB/s of copying one large array, bytes read and written.
 inline double copy_gbytes_per_s() {
   const Tensor from = ones({64 << 20});
   Tensor to = zeros_like(from);

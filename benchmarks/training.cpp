@@ -15,8 +15,8 @@ namespace booster::benchmarks {
 
 namespace {
 
-// Enough to fill caches: the first step allocates the gradients, the second the 16-bit copies that
-// the optimizer rewrites.
+// Enough to reach a steady state: the first step allocates the gradients, the second the 16-bit
+// copies that the optimizer rewrites.
 constexpr int warm_up_steps = 2;
 
 double bound_of(const std::vector<MatmulShape>& shapes) {

@@ -1,4 +1,4 @@
-// A whole training step, timed: forward, loss, backward and optimizer step through Booster::boost,
+// Times a whole training step: forward, loss, backward and optimizer step through Booster::boost,
 // on one batch that stays in memory.
 #pragma once
 
@@ -8,23 +8,24 @@
 
 namespace booster::benchmarks {
 
-// A choice of --optimizer: a registered optimizer with its options, and the bytes that its step
-// must read and write for each f32 parameter.
+// A value of --optimizer: a registered optimizer with its options, and the bytes that its step must
+// read and write per f32 parameter.
 struct OptimizerChoice {
   std::string text, rule;
   OptimizerOptions options;
   double bytes;
 };
-// "sgd" (weight decay, as in the ViT tutorial), "sgd_momentum" or "adamw"; error for another name.
+// Accepts "sgd" (weight decay, as in the ViT tutorial), "sgd_momentum" or "adamw"; throws for
+// others.
 const OptimizerChoice& optimizer_choice(const std::string& name);
 
-// "cpu" or "cuda"; error for another name.
+// Accepts "cpu" or "cuda"; throws for others.
 Device chosen_device(const std::string& name);
 
-// The dtype of matrix products under a strategy, in which the bound is measured.
+// Returns the dtype of matrix products under a strategy; the bound is measured in it.
 DType product_dtype(const std::string& precision);
 
-// Labels for a batch of synthetic images: all classes in turn.
+// Returns labels for a batch of synthetic images: all classes in turn.
 Tensor class_labels(int64_t batch, int64_t classes);
 
 inline constexpr const char* profile_meaning =
@@ -38,12 +39,12 @@ struct TrainingWork {
   std::string precision, optimizer;
   bool profile = false;  // --profile
   double lr = 1e-2;
-  double gflop = 0;                      // of a step; 0 if not counted
-  std::vector<MatmulShape> shapes = {};  // shapes for the bound; empty for none
+  double gflop = 0;                      // per step; 0 if not counted
+  std::vector<MatmulShape> shapes = {};  // for the bound; empty for none
 };
 
-// The common fields, and: precision, loss, images_per_s (batch / median step), peak_bytes (the most
-// that tensors used at once in a timed step), system_allocations (in the timed steps).
+// Returns the common fields and precision, loss, images_per_s (batch / median step), peak_bytes
+// (maximum tensor memory in a timed step) and system_allocations (during the timed steps).
 Result measure_training(const Benchmark& benchmark, const TrainingWork& work);
 
 }  // namespace booster::benchmarks

@@ -1,5 +1,5 @@
-// A training step of a Vision Transformer. FLOPs are those of all matrix products, attention's
-// included: training is three times the forward pass less the gradient of the image.
+// A training step of a Vision Transformer. FLOPs count all matrix products, including attention's:
+// three times the forward pass, less the gradient of the image.
 #include "benchmarks/training.h"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ VitSize size_of_vit(const models::VisionTransformer& vit) {
           .classes = classes};
 }
 
-// Scores and weighted sums: two products of tokens x tokens x width forward, four backward.
+// Scores and weighted sums: two products of tokens x tokens x width in forward, four in backward.
 double attention_gflop(const VitSize& size, int64_t batch) {
   const auto tokens = static_cast<double>(size.patches + 1);
   return 1e-9 * 6 * 2 * tokens * tokens * static_cast<double>(size.width * size.depth * batch);
@@ -52,7 +52,7 @@ TrainingWork work_of(const Settings& settings) {
           .optimizer = settings.optimizer,
           .profile = settings.profile,
           .gflop = total_gflop(shapes) + attention_gflop(size, settings.batch),
-          // The bound is the CPU's.
+          // The bound is measured on the CPU.
           .shapes = device == Device{} ? shapes : std::vector<MatmulShape>()};
 }
 

@@ -1,13 +1,12 @@
-// The version of these headers, and their ABI tag: what a library that adds to booster must have in
-// common with the program that loads it. (fmt and nlohmann_json have theirs in the names of their
-// symbols.)
+// The version of these headers, and their ABI tag, which a library that extends booster must share
+// with the program that loads it. (fmt and nlohmann_json have theirs in their symbol names.)
 #pragma once
 
 #include <version>
 
 #define BOOSTER_HEADERS_VERSION "0.1.0"
 
-// Whose containers and strings the interface passes.
+// The standard library whose containers and strings the interface passes.
 #if defined(_LIBCPP_VERSION)
 #define BOOSTER_STANDARD_LIBRARY "libc++"
 #elif defined(_GLIBCXX_DEBUG)

@@ -1,5 +1,5 @@
-// CAPTURE_PART(x): doctest's CAPTURE, where x names a part of a structured binding. CAPTURE makes a
-// lambda, and before clang 16 no lambda captures such a name.
+// CAPTURE_PART(x): doctest's CAPTURE for an x that names a part of a structured binding. CAPTURE
+// makes a lambda, and before clang 16 no lambda can capture such a name.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// What errors say.
+// Checks of error texts.
 #pragma once
 
 #include "platform/error.h"
@@ -8,7 +8,7 @@
 
 namespace booster {
 
-// The text of the Error that `call` throws; empty if it throws none.
+// Returns the text of the Error that `call` throws; "" if it throws none.
 inline std::string error_of(const std::function<void()>& call) {
   try {
     call();

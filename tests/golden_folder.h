@@ -6,7 +6,7 @@
 
 namespace booster::test {
 
-// tests/golden of the source tree, without a slash at its end.
+// Returns tests/golden of the source tree, without a trailing slash.
 std::string golden_folder();
 
 }  // namespace booster::test

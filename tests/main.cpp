@@ -1,4 +1,4 @@
-// The doctest runner of every room's test program.
+// The doctest runner of every layer's test program.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
@@ -7,9 +7,9 @@
 
 namespace {
 
-// doctest counts the cases named "rank: ..." as skipped. Other cases run them in separate
-// processes, and those named "GPU: ..." are run by the suites `*_on_device`, so the summary says
-// how many there are, for scripts/count_tests.awk.
+// doctest counts cases named "rank: ..." as skipped. Other cases run them in separate processes,
+// and the suites `*_on_device` run cases named "GPU: ...". So the summary prints their number for
+// scripts/count_tests.awk.
 struct ElsewhereCounter : doctest::IReporter {
   explicit ElsewhereCounter(const doctest::ContextOptions&) {}
   void test_case_skipped(const doctest::TestCaseData& test_case) override {

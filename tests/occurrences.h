@@ -1,4 +1,4 @@
-// How often a text holds another.
+// Counts the occurrences of a text in another.
 #pragma once
 
 #include <string_view>

@@ -9,19 +9,19 @@
 
 namespace booster {
 
-// The future belongs to std::async: who destroys it waits for the thread.
+// The future comes from std::async: its destructor waits for the thread.
 class BackgroundSave {
  public:
   BackgroundSave(const Group& group, std::function<void()> write) : group_(group) {
     try {
       if (write) writing_ = std::async(std::launch::async, std::move(write));
-    } catch (...) {  // no thread is left
+    } catch (...) {  // no thread could be started
       std::promise<void> failed;
       failed.set_exception(std::current_exception());
       writing_ = failed.get_future();
     }
   }
-  // Whoever has not waited is told here, for nobody else will say it.
+  // Reports a failure that no one waited for; otherwise it would be lost.
   ~BackgroundSave() {
     try {
       if (writing_.valid()) writing_.get();
@@ -54,8 +54,8 @@ class BackgroundSave {
 
 namespace {
 
-// A program may end by std::exit, which destroys none of its handles: threads that still write are
-// waited for then.
+// A program may end by std::exit, which destroys none of its handles. This waits for threads that
+// still write then.
 class AtExit {
  public:
   ~AtExit() {

@@ -1,4 +1,4 @@
-// A checkpoint that is written while training goes on.
+// Writing a checkpoint while training continues.
 //
 //   PendingSave saving;
 //   for (...) {
@@ -7,10 +7,10 @@
 //   }
 //   saving.wait();
 //
-// The numbers are copied, to rank 0, before the call returns; from then on a thread of rank 0
-// writes, and nothing it does touches the training or its groups of ranks. Rank 0 needs memory for
-// the whole checkpoint until it is written. A kill leaves the checkpoints from before; the end of
-// the program, a save that follows and the end of the handle wait for the thread.
+// The call returns once the values are copied to rank 0. From then on a thread of rank 0 writes
+// them; it uses neither the training nor its groups of ranks. Rank 0 needs memory for the whole
+// checkpoint until it is written. If the process is killed, earlier checkpoints remain. Three
+// things wait for the thread: the end of the program, the next save, and the end of the handle.
 #pragma once
 
 #include "booster/checkpoint/training_checkpoint.h"
@@ -21,20 +21,22 @@
 
 namespace booster {
 
-// A handle on a save; its end waits for the thread. For the thread that trains.
+// A handle on a save; its destructor waits for the thread. For the thread that trains.
 class PendingSave {
  public:
   PendingSave() = default;  // done, nothing to wait for
   ~PendingSave();
   PendingSave(PendingSave&&) = default;
   PendingSave& operator=(PendingSave&& other) {
-    std::swap(save_, other.save_);  // the one from before ends with `other`
+    std::swap(save_, other.save_);  // the previous save ends with `other`
     return *this;
   }
-  // True if wait() need not wait for the disk; the same on all ranks. All ranks call it.
+  // Returns true if wait() will not wait for the disk. Collective; the result is the same on all
+  // ranks.
   bool ready() const;
-  // Until the checkpoint is there. What failed is an Error on all ranks, those of save_training;
-  // thrown once: here, or by the next save of this training if nobody waited. All ranks call it.
+  // Waits until the checkpoint is written. Throws an Error on all ranks if the save failed (the
+  // errors of save_training). Each failure is thrown once: here, or, if no one waited, by the next
+  // save of this training. Collective.
   void wait();
 
  private:
@@ -42,7 +44,7 @@ class PendingSave {
   std::shared_ptr<class BackgroundSave> save_;
 };
 
-// As save_training, but returns as soon as the numbers are copied.
+// Like save_training, but returns as soon as the values are copied.
 [[nodiscard]] PendingSave save_training_async(const std::filesystem::path& root, Boosted& boosted,
                                               const Progress& progress,
                                               const SaveOptions& options = {});
@@ -51,10 +53,11 @@ class PendingSave {
                                               const Progress& progress,
                                               const SaveOptions& options = {});
 
-// --- what the saves are made of
-// Runs `write` (empty: none here) on a thread.
+// --- building blocks of the saves
+//
+// Runs `write` on a thread; does nothing on this rank if `write` is empty.
 PendingSave begin_save(Session& session, std::function<void()> write);
-// Waits for the last save of this training, if there was one that nobody waited for.
+// Waits for the last save of this training, unless wait() was called for it.
 void finish_last_save(Session& session);
 
 }  // namespace booster

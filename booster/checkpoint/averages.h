@@ -1,5 +1,5 @@
-// The averages of a training's weights (ParameterAverage) as weights: a checkpoint keeps them with
-// the optimizer's state, where load_model does not look.
+// A training's averaged weights (ParameterAverage), used as weights. A checkpoint keeps them with
+// the optimizer's state, which load_model does not read.
 #pragma once
 
 #include "booster/checkpoint/folder/checkpoint.h"
@@ -9,11 +9,12 @@
 
 namespace booster {
 
-// Whole, by parameter. Error of kind data if the checkpoint has none. Thread-safe.
+// Returns the whole averages by parameter name. Throws an Error of kind data if the checkpoint has
+// none. Thread-safe.
 TensorMap averages_in(const std::filesystem::path& checkpoint);
 
-// Copies them into the parameters; what is no parameter (statistics of batch norms) stays. All
-// ranks call it; an error on any is one on all, and changes nothing.
+// Copies the averages into the parameters. Buffers such as batch-norm statistics keep their values.
+// Collective; an error on any rank is an error on all, and changes nothing.
 void load_averages(const BoostedModel& model, const std::filesystem::path& checkpoint);
 
 }  // namespace booster

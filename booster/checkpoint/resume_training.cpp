@@ -19,9 +19,9 @@ using Json = nlohmann::json;
 
 constexpr const char* what_fails = "resume";
 
-// A checkpoint's parts, found right, and not yet in force.
+// A checkpoint's parts, checked but not yet in force.
 struct Incoming {
-  std::vector<TrainingState> states;  // of each optimizer; what all have is in each
+  std::vector<TrainingState> states;  // per optimizer; shared parts are in each
   std::vector<SettingChange> changes;
   TensorMap held[std::size(tensor_kinds)];  // what this rank holds, by kind
   std::vector<std::function<void()>> load_optimizers;
@@ -32,7 +32,7 @@ struct Incoming {
   TensorMap& of(TensorKind kind) { return held[static_cast<size_t>(kind)]; }
 };
 
-// What others say of a checkpoint's contents, as an error of the checkpoint.
+// Runs `load`; turns its errors about the contents into errors of the checkpoint.
 template <class F>
 auto blaming(const std::string& what, F&& load) {
   try {
@@ -51,7 +51,8 @@ std::vector<TrainingState> read_states(const TrainingParts& parts, const Json& j
   return states;
 }
 
-// The changes that are not told yet: those of what optimizers share are the same for all.
+// Adds the changes that are not reported yet; changes of shared parts are the same for all
+// optimizers.
 void tell_once(const std::vector<SettingChange>& more, const std::string& prefix,
                std::vector<SettingChange>& changes) {
   for (SettingChange change : more) {
@@ -64,7 +65,7 @@ void tell_once(const std::vector<SettingChange>& more, const std::string& prefix
   }
 }
 
-// Compares and takes over all numbers but those of tensors.
+// Compares and adopts everything except tensors.
 void read_numbers(const TrainingParts& parts, const Json& settings, const std::string& what,
                   Incoming& in) {
   const Session& session = parts.session();
@@ -96,7 +97,7 @@ void read_numbers(const TrainingParts& parts, const Json& settings, const std::s
   });
 }
 
-// What this rank holds of some whole tensors; plugins may use the group.
+// Returns the parts of some whole tensors that this rank holds; plugins may use the group.
 TensorMap split(const Session& session, TensorKind kind, const TensorMap& whole) {
   switch (kind) {
     case TensorKind::model: return split_model(session, whole);
@@ -105,7 +106,7 @@ TensorMap split(const Session& session, TensorKind kind, const TensorMap& whole)
   }
 }
 
-// Of one optimizer, whose tensors' names begin with `prefix`.
+// Prepares loading one optimizer, whose tensors' names begin with `prefix`.
 std::function<void()> prepared_optimizer(const Session& session, const std::string& prefix,
                                          const TensorMap& tensors, TrainingState& state) {
   state.optimizer.steps = split_steps(session, state.optimizer.steps);
@@ -126,7 +127,7 @@ void check_numbered(const TrainingParts& parts, const TensorMap& tensors) {
   }
 }
 
-// File by file, so that no rank has more of the whole at once than one of them.
+// Reads file by file, so that no rank holds more than one whole file at once.
 void read_tensors(const TrainingParts& parts, const CheckpointReader& reader,
                   const std::string& what, Incoming& in) {
   const Session& session = parts.session();
@@ -156,7 +157,7 @@ void read_tensors(const TrainingParts& parts, const CheckpointReader& reader,
   });
 }
 
-// What a schedule changes when its state is loaded, to be put back.
+// What loading a schedule's state changes, so that it can be restored.
 struct ScheduleBefore {
   LRScheduler schedule;
   LRSchedulerState state;
@@ -175,7 +176,7 @@ struct ScheduleBefore {
   }
 };
 
-// Puts the numbers that schedules and strategy may refuse in force, or none of them.
+// Puts in force the state that schedules and strategy may refuse: all of it, or none.
 void try_numbers(const TrainingParts& parts, const std::vector<TrainingState>& states) {
   std::vector<ScheduleBefore> before;
   for (size_t i = 0; i < parts.schedules.size(); ++i)
@@ -190,8 +191,8 @@ void try_numbers(const TrainingParts& parts, const std::vector<TrainingState>& s
   }
 }
 
-// Nothing fails behind try_numbers. The order counts: masters are put into parameters last, and the
-// schedules' rates into the optimizers' options.
+// After try_numbers nothing can fail. The order matters: masters are copied into parameters last,
+// and the schedules' rates into the optimizers' options.
 void put_in_force(const TrainingParts& parts, Incoming& in, const std::string& what) {
   const NoGradGuard no_grad;
   Session& session = parts.session();
@@ -203,14 +204,14 @@ void put_in_force(const TrainingParts& parts, Incoming& in, const std::string& w
     LRScheduler(parts.schedules[i]).load_state_dict(in.states[i].schedule);
   if (auto loader = parts.dataloader) loader->load_state(in.common().position.at);
   default_generator().set_state(in.streams[static_cast<size_t>(session.plugin->group().rank())]);
-  for (Session* one : parts.sessions) one->zero_grad();  // gradients of other weights
+  for (Session* one : parts.sessions) one->zero_grad();  // they belong to other weights
 }
 
-// Rank 0's choice: the name of the newest whole checkpoint and its manifest's hash; "" for none.
+// Returns rank 0's choice: the newest complete checkpoint's name and its manifest's hash, or "".
 std::pair<std::string, std::string> choose(const std::filesystem::path& root, const Group& group,
                                            const std::function<void(const std::string&)>& report) {
   std::string chosen;
-  std::vector<std::string> lines;  // told on the caller's thread
+  std::vector<std::string> lines;  // reported on the caller's thread
   const auto look = [&] {
     const auto keep = [&](const std::string& line) { lines.push_back(line); };
     const auto folder = latest_checkpoint(root, keep);

@@ -24,7 +24,7 @@ void check_progress(const Progress& progress, const SaveOptions& options) {
   check_save(progress.step, options, {{"extra", progress.extra}, {"settings", progress.settings}});
 }
 
-// Of one optimizer; `out` gets its tensors.
+// Collects one optimizer's state; passes its tensors to `out`.
 TrainingState collect_optimizer(const TrainingParts& parts, size_t i, const Progress& progress,
                                 const WholeTensors& out) {
   const Session& session = *parts.sessions[i];
@@ -41,7 +41,7 @@ TrainingState collect_optimizer(const TrainingParts& parts, size_t i, const Prog
   return state;
 }
 
-// Hands all tensors to `out`; the numbers, whole on rank 0.
+// Passes all tensors to `out` and returns the JSON state, which is complete on rank 0.
 Json collect(const TrainingParts& parts, const Progress& progress, const WholeTensors& out) {
   const Session& session = parts.session();
   const Group group = session.plugin->group();
@@ -70,7 +70,7 @@ Json about(const Session& session) {
           {"precision", session.precision->name()}};
 }
 
-// A checkpoint in memory that nobody else writes to.
+// A checkpoint in memory, written by one thread only.
 struct Copied {
   struct Part {
     TensorKind kind;
@@ -78,7 +78,7 @@ struct Copied {
     Tensor tensor;
   };
   std::vector<Part> parts;
-  std::exception_ptr error;  // no memory was left, say
+  std::exception_ptr error;  // for example out of memory
 
   void add(TensorKind kind, const std::string& name, const Tensor& whole) {
     if (error) return;
@@ -96,7 +96,7 @@ struct Copied {
     CheckpointWriter writer(root, step, options);
     for (Part& part : parts) {
       writer.add(part.kind, part.name, std::exchange(part.tensor, Tensor()));
-      if (writer.is_full()) writer.write();  // gives memory back on the way
+      if (writer.is_full()) writer.write();  // frees memory early
     }
     writer.commit(state, about);
   }

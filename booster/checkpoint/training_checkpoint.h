@@ -1,5 +1,6 @@
-// Saving and resuming a training run: all state that affects what comes next, so that a resumed run
-// continues bit for bit on the same layout, and goes on in any other: docs/checkpoints.md.
+// Saving and resuming a training run. A checkpoint holds all state that affects what comes next. A
+// resumed run continues bit for bit on the same layout, and continues on any other
+// (docs/checkpoints.md).
 //
 //   int64_t step = 0, epoch = 0;
 //   if (const auto resumed = resume_training("out", boosted, print_line)) {
@@ -14,8 +15,8 @@
 //     save_training("out", boosted, {.step = step});
 //   }
 //
-// Saved in the body of the loop over the loader, it goes on behind that batch; saved behind the
-// loop, at the start of the next epoch.
+// A save inside the loop over the loader resumes after that batch. A save after the loop resumes at
+// the start of the next epoch.
 #pragma once
 
 #include "booster/checkpoint/folder/checkpoint.h"
@@ -32,18 +33,18 @@
 
 namespace booster {
 
-// What a program says of its run, in addition to the state of its parts.
+// The program's own part of a checkpoint, in addition to the state of the boosted objects.
 struct Progress {
   int64_t step = 0;  // optimizer steps taken or skipped
   nlohmann::json extra = nlohmann::json::object();  // the program's own state
-  // The program's own settings, by name; those that differ when it resumes are told.
+  // The program's own settings, by name; resume_training reports those that differ.
   nlohmann::json settings = nlohmann::json::object();
-  // The program's own tensors, those of rank 0. Averages of weights (ParameterAverage) need not be
-  // among them: they are the optimizer's.
+  // The program's own tensors; rank 0's are saved. Averages of weights (ParameterAverage) are saved
+  // with the optimizer and need not be listed.
   std::map<std::string, Tensor> tensors = {};
 };
 
-// What moves with a group of models and optimizers. Nothing is needed.
+// Objects that advance together with a group of models and optimizers. All are optional.
 struct GroupParts {
   std::optional<DataLoader> dataloader = {};
   std::vector<LRScheduler> lr_schedulers = {};  // one for each optimizer, or none
@@ -51,45 +52,46 @@ struct GroupParts {
 
 struct Resumed {
   int64_t step = 0;
-  int64_t epoch = 0;  // the loader's: in which the next loop over it goes on
-  nlohmann::json extra;  // nobody has checked it: extra_values() reads it value by value
+  int64_t epoch = 0;  // the loader's epoch, in which the next loop over it continues
+  nlohmann::json extra;  // unchecked; extra_values() reads and checks it value by value
   std::map<std::string, Tensor> tensors;  // the program's own, on the CPU, on all ranks
-  std::vector<SettingChange> changes;  // settings that are others now, and in force
+  std::vector<SettingChange> changes;  // settings that differ from the saved ones, now in force
   std::filesystem::path folder;        // of the checkpoint
 
-  // `extra`, whose errors name the checkpoint's file. Must not outlive this.
+  // Returns a checked view of `extra`; errors name the checkpoint's file. Must not outlive this.
   StateReader extra_values() const;
 };
 
 // Writes ROOT/step-N: model (safetensors), optimizer, scheduler, loss scaler, loader position and
-// every rank's random stream. All ranks must call it; rank 0 writes, and the others wait for it
-// however long it takes. Rank 0 has no more than about options.size_per_shard of what other ranks
-// hold, and those nothing that is not theirs. Errors are those of save_checkpoint, on all ranks,
-// and leave everything as it was: a loop may go on and save later.
+// every rank's random stream. Collective: rank 0 writes, and the others wait for it without a time
+// limit. Rank 0 holds at most about options.size_per_shard of other ranks' tensors at a time; other
+// ranks hold only their own. Throws the errors of save_checkpoint, on all ranks; they change
+// nothing: a loop may continue and save later.
 void save_training(const std::filesystem::path& root, Boosted& boosted, const Progress& progress,
                    const SaveOptions& options = {});
-// The same of models and optimizers that were boosted in one call, as one checkpoint (a GAN). Error
-// for a plugin that gives ranks parts of them.
+// The same for models and optimizers that were boosted in one call (a GAN), as one checkpoint.
+// Throws if the plugin splits them over ranks.
 //
 //   save_training("out", gan, {.dataloader = data, .lr_schedulers = {lr_g, lr_d}}, {.step = step});
 void save_training(const std::filesystem::path& root, const BoostedGroup& group,
                    const GroupParts& parts, const Progress& progress,
                    const SaveOptions& options = {});
 
-// Loads the newest complete checkpoint under `root` into the boosted objects; nothing if there is
-// none. All ranks must call it: rank 0 chooses the checkpoint, and all load that one.
+// Loads the newest complete checkpoint under `root` into the boosted objects; returns nothing if
+// there is none. Collective: rank 0 chooses the checkpoint, and all ranks load it.
 //
-// Options of the optimizer, strategy or schedule that the program constructs otherwise than the one
-// that saved count from now on, and so do its own `settings`, the plugin, the number of ranks and
-// the batch size; each is told to `report`, on rank 0, in a line with its name, the old and the new
-// value. An Error of kind data are another optimizer or schedule, precision, model, seed or data
-// set, and a batch size or number of ranks of whose steps the samples done in the epoch are not a
-// whole number; it names some of which they are. All or nothing: after an error on any rank, all
-// ranks have it and nothing is changed.
+// The program's current values replace the saved ones for: options of optimizer, strategy and
+// schedule, its own `settings`, the plugin, the number of ranks and the batch size. For each that
+// changed, rank 0 calls `report` with a line that has its name, the old and the new value.
+//
+// Throws an Error of kind data if the optimizer or schedule type, precision, model, seed or data
+// set differs. The same holds for a batch size or number of ranks with which the samples done in
+// the epoch are not a whole number of steps; the error then lists values that fit. All or nothing:
+// after an error on any rank, all ranks throw and nothing is changed.
 std::optional<Resumed> resume_training(const std::filesystem::path& root, Boosted& boosted,
                                        const std::function<void(const std::string&)>& report,
                                        const nlohmann::json& settings = nlohmann::json::object());
-// The same of a group, with the parts that it was saved with.
+// The same for a group, with the parts that it was saved with.
 std::optional<Resumed> resume_training(const std::filesystem::path& root,
                                        const BoostedGroup& group, const GroupParts& parts,
                                        const std::function<void(const std::string&)>& report,

@@ -1,5 +1,5 @@
-// What a checkpoint of a training is made of: the sessions of what was boosted in one call, and the
-// program's handles that move with them. For the thread that trains.
+// The parts of a training's checkpoint: the sessions of everything boosted in one call, and the
+// program's handles that advance with them. For the thread that trains.
 #pragma once
 
 #include "booster/checkpoint/training/training_state.h"
@@ -12,28 +12,28 @@
 namespace booster {
 
 struct TrainingParts {
-  std::vector<Session*> sessions;  // one for each optimizer; they share all but that
+  std::vector<Session*> sessions;  // one for each optimizer; all else is shared
   std::vector<LRScheduler> schedules;  // one for each optimizer, or none
   std::optional<DataLoader> dataloader;
   bool is_group = false;  // boosted as one: states and names of the optimizers are numbered
 
   explicit TrainingParts(Boosted& boosted);
-  // Errors: no models or optimizers; schedules for some of the optimizers; a plugin that gives
-  // ranks parts of the models or of the optimizers' state.
+  // Throws if there are no models or optimizers, if schedules are given for only some of the
+  // optimizers, or if the plugin splits the models or the optimizers' state over ranks.
   TrainingParts(const BoostedGroup& group, const GroupParts& parts);
 
   Session& session() const { return *sessions.front(); }
-  // What the name of a tensor of optimizer `i` begins with in a checkpoint: "", or "1.".
+  // Returns the prefix of optimizer `i`'s tensor names in a checkpoint: "" or "1.".
   std::string prefix(size_t i) const;
 };
 
-// The numbers of optimizer `i` and of what all have, without the optimizer's own, the order of
-// samples and the random streams.
+// Returns the scalar state of optimizer `i` and of the shared parts. Does not include the
+// optimizer's own state, the order of samples and the random streams.
 TrainingState present_state(const TrainingParts& parts, size_t i, const nlohmann::json& settings);
 
-// state.json of all optimizers.
+// Returns state.json of all optimizers.
 nlohmann::json to_json(const TrainingParts& parts, const std::vector<TrainingState>& states);
-// Error of kind data; `file` begins it.
+// Throws an Error of kind data, beginning with `file`.
 std::vector<TrainingState> training_states_from(const TrainingParts& parts,
                                                 const nlohmann::json& json,
                                                 const std::string& file);

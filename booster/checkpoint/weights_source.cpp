@@ -14,9 +14,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* checkpoints_name = "checkpoint";  // in the folder of a training
+constexpr const char* checkpoints_name = "checkpoint";  // in a training's folder
 
-// Of the folders above a checkpoint the one with a run.json; both may be named with a / at the end.
+// Returns the nearest folder above a checkpoint that has a run.json. Paths may end with a '/'.
 fs::path run_above(fs::path folder) {
   folder = fs::weakly_canonical(folder);
   for (int i = 0; i < 3; ++i, folder = folder.parent_path())
@@ -24,7 +24,7 @@ fs::path run_above(fs::path folder) {
   return {};
 }
 
-// Where checkpoints may lie if the path is not one itself.
+// Returns the folders that may hold checkpoints if the path is not one itself.
 std::array<fs::path, 2> roots_of(const fs::path& path) { return {path / checkpoints_name, path}; }
 
 bool any_in(const fs::path& folder, bool (*fits)(const fs::path&)) {

@@ -1,4 +1,4 @@
-// The weights that a path of the user's names: of a training, of a checkpoint, or a model's alone.
+// Finds the weights that a user's path means: of a training, of a checkpoint, or of a model alone.
 // Thread-safe.
 #pragma once
 
@@ -13,14 +13,14 @@ struct WeightsSource {
   std::filesystem::path run;      // the training's folder, with a run.json; empty: unknown
 };
 
-// `path`: a checkpoint; the folder of a training or of checkpoints, which stands for its newest
-// whole one; else a model's files. `report` and errors are those of latest_checkpoint.
+// `path` is a checkpoint, the folder of a training or of checkpoints (its newest complete one
+// counts), or a model's files. Reports and throws as latest_checkpoint does.
 WeightsSource find_weights(const std::filesystem::path& path,
                            const std::function<void(const std::string&)>& report);
 
-// Whether a path names any, by what the files are called; nothing is read.
+// Returns whether a path holds weights, judged by file names; reads no file.
 bool holds_weights(const std::filesystem::path& path);
-// A folder with a manifest.
+// Returns whether the folder has a manifest.
 bool is_checkpoint(const std::filesystem::path& folder);
 
 }  // namespace booster

@@ -16,7 +16,7 @@ namespace booster::cli {
 
 namespace {
 
-// Lets a program answer about its own configs: Config::from_args understands these words.
+// Replaces this process by a program that answers about its own configs with Config::from_args.
 [[noreturn]] void ask_program(const std::string& program, std::vector<std::string> words) {
   words.insert(words.begin(), program);
   std::vector<char*> arguments;
@@ -29,8 +29,8 @@ namespace {
        std::strerror(errno), show_text(program));
 }
 
-// The program whose sections are meant unless another is named: the example of the build that this
-// program is of. Empty where it is not there.
+// Returns the default program for sections: the example from the same build as this executable; ""
+// if it does not exist.
 std::string shipped_program() {
   std::error_code ignored;
   const auto own = std::filesystem::read_symlink("/proc/self/exe", ignored);
@@ -38,13 +38,13 @@ std::string shipped_program() {
   return std::filesystem::exists(example, ignored) ? example.string() : "";
 }
 
-// `given` is what --program says: "" is the shipped one, "none" the library alone.
+// `given` is the value of --program: "" is the shipped example, "none" the library alone.
 std::string program_for(const std::string& given) {
   if (given == "none") return "";
   return given.empty() ? shipped_program() : given;
 }
 
-// Objects at the top that are not the library's.
+// Returns the top-level objects that the library does not know.
 std::vector<std::string> sections_of_programs(const std::string& path) {
   std::vector<std::string> names;
   const Section layout = config_layout();

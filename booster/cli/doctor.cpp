@@ -27,7 +27,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Rows of a name and a text, printed as they arrive, or one JSON object at the end.
+// Rows of a name and a text: printed as they arrive, or one JSON object at the end.
 class Report {
  public:
   explicit Report(bool json) : as_json_(json) {}
@@ -40,7 +40,7 @@ class Report {
     else
       fmt::print("{:<16} {}\n", what, text);
   }
-  // The text for humans, or the JSON instead.
+  // Adds the text for humans, or else the JSON.
   void object(const std::string& what, const std::string& text, const Json& json) {
     if (as_json_)
       json_[what] = json;
@@ -48,7 +48,7 @@ class Report {
       row(what, "{}", text);
   }
   void end() const {
-    // The name of a GPU is whatever somebody typed.
+    // A GPU's name is user input and may be invalid UTF-8.
     if (as_json_) fmt::print("{}\n", json_.dump(-1, ' ', false, Json::error_handler_t::replace));
   }
 
@@ -73,7 +73,7 @@ void report_cpu(Report& report) {
 
 constexpr double seconds_per_rate = 0.6;
 
-// The rates that this processor reaches, measured in about two seconds, and what "auto" selects.
+// Reports this processor's rates, measured in about two seconds, and the choice of "auto".
 void report_speed(Report& report) {
   const AutoPrecision choice = auto_precision();
   report.row("memory rate", "{:.1f} GB/s read and written by a large copy",
@@ -94,7 +94,7 @@ Json json_of(const numerics::Capability& capability) {
           {"matrix_units", units}};
 }
 
-// One of NVIDIA's, what it computes on GPUs, and how the module is asked for it.
+// Reports one of NVIDIA's libraries: its name, its use on GPUs, and the query of the module for it.
 void report_library(Report& report, const char* name, const char* what,
                     kernels::LibraryHere (*kernels::CudaModule::*ask)()) {
   const kernels::CudaModule* module = kernels::cuda_module();
@@ -132,8 +132,8 @@ void report_gpus(Report& report) {
                               : "off: " + nccl.missing);
 }
 
-// A row per strategy: whether its products run on matrix units there, and if not, which strategy's
-// do.
+// Prints a row per strategy: whether its products run on matrix units there, and if not, which
+// strategy's products do.
 int report_strategies(const Doctor& what) {
   const numerics::Capability gpu = numerics::parse_capability(what.capability);
   const std::string name = what.device_name.empty() ? "a GPU" : what.device_name;

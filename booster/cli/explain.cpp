@@ -50,12 +50,12 @@ struct ExplainLine {
     app.add_option("--set", settings, "key=value: a setting of the strategy")
         ->allow_extra_args(false);
     app.add_flag("--json", json, "a JSON object per answer");
-    // In a line of standard input the last occurrence counts.
+    // In a line of standard input the last occurrence of an option counts.
     for (CLI::Option* option : app.get_options())
       if (option->get_items_expected_max() == 1) option->take_last();
   }
 
-  // Error for invalid arguments; returns the exit code if nothing is left to do (--help).
+  // Throws for invalid arguments; returns the exit code if nothing is left to do (--help).
   int parse(const Words& given) {
     try {
       app.parse(Words(given.rbegin(), given.rend()));
@@ -92,7 +92,7 @@ void print_json(const Explanation& answer, int line) {
   fmt::print("{}\n", json.dump());
 }
 
-// Whose rules follow; those of the default are not what a training on a CPU meets.
+// Names the device whose rules are shown; the default's rules differ from training on a CPU.
 std::string on_device(const std::string& given) {
   const char* hint = given.empty() ? " (the default; --device cpu for the CPU)" : "";
   return "on " + explained_device(given) + hint;

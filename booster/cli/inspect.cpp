@@ -19,13 +19,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A name unchanged, unless it is too long, empty, or could confuse a terminal.
+// Returns a name unchanged unless it is too long, empty, or could confuse a terminal.
 std::string plain(const std::string& name) {
   const bool shows = !name.empty() && name.size() <= 200 && terminal_text(name) == name;
   return shows ? name : show_text(name);
 }
 
-// Control characters and others that a terminal may obey are escaped.
+// Escapes control characters and others that a terminal may interpret.
 template <class Json>
 std::string in_ascii(const Json& json) {
   return json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
@@ -102,7 +102,7 @@ void print(const Json& json) {
   fmt::print("{}\n", in_ascii(json));
 }
 
-// Calls `read` for each file of the model, and compares all with the index.
+// Calls `read` for each file of the model, and checks all of them against the index.
 void read_model(const ModelFiles& model,
                 const std::function<SafetensorsFile(const fs::path& file)>& read) {
   uint64_t bytes = 0;
@@ -138,7 +138,8 @@ Json json_of_model(const ModelFiles& model) {
           {"tensor_files", files}};
 }
 
-// The folder itself, or the newest checkpoint in it; nothing if it holds a model's files alone.
+// Returns the folder itself, or the newest checkpoint in it; nothing if it only holds a model's
+// files.
 std::optional<fs::path> checkpoint_in(const fs::path& folder) {
   if (fs::exists(folder / manifest_name)) return folder;
   const auto latest = latest_checkpoint(folder, warn);

@@ -1,4 +1,4 @@
-// Records of what ranks last did together (parallel/groups/flight_recorder.h), side by side.
+// Compares the flight records of all ranks (parallel/groups/flight_recorder.h).
 #include "booster/cli/inspect_flight.h"
 
 #include "booster/checkpoint/training/state_reader.h"
@@ -26,7 +26,7 @@ struct Call {
 
 struct Record {
   int64_t rank = 0, size = 0;
-  std::map<std::string, std::vector<Call>> groups;  // in the order of their calls
+  std::map<std::string, std::vector<Call>> groups;  // calls in order, by group
 };
 
 Record record_at(const fs::path& path) {
@@ -60,7 +60,7 @@ std::vector<fs::path> records_in(const fs::path& folder) {
   return found;
 }
 
-// The first call of a group that some rank has not completed.
+// Returns the first call of a group that some rank has not completed.
 uint64_t first_open_call(const std::map<int64_t, std::vector<Call>>& by_rank) {
   uint64_t open = UINT64_MAX;
   for (const auto& [rank, calls] : by_rank) {
@@ -80,7 +80,8 @@ void print_group(const std::string& name, const std::map<int64_t, std::vector<Ca
   fmt::print("group {}{}\n", name,
              between_two ? "" : fmt::format(", which is complete up to call {}", open - 1));
   for (const auto& [rank, calls] : by_rank) {
-    // Ranks count calls between two of them alone: there the numbers of others say nothing.
+    // In calls between two ranks each rank has its own count, so other ranks' sequence numbers do
+    // not apply.
     const auto at = between_two ? std::ranges::find_if(
                                       calls, [](const Call& call) { return call.state != "done"; })
                                 : std::ranges::find(calls, open, &Call::sequence);

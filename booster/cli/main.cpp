@@ -37,7 +37,7 @@ struct CommandLine {
     app.name("booster");
     app.require_subcommand(1);
     app.set_version_flag("--version", std::string("booster ") + version);
-    // Only listed here: the words after these go unchanged to their own parsers.
+    // Only listed here: the words after these commands go unchanged to their own parsers.
     app.add_subcommand("run", "start the ranks of a program (booster run --help)");
     app.add_subcommand("scaler", "what a loss scaler would do (booster scaler --help)");
     app.add_subcommand("explain", "in which dtype an op would run (booster explain --help)");
@@ -188,8 +188,8 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
-// Error for a word that is not a command where one is expected: "booster config chek". Returns the
-// full name of the command.
+// Returns the full name of the command. Throws for an unknown word where a command is expected:
+// "booster config chek".
 std::string check_commands(const CLI::App& app, const std::vector<std::string>& words) {
   std::string called = "booster";
   const CLI::App* at = &app;

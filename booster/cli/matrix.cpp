@@ -13,7 +13,7 @@ struct Column {
   Layout layout;
 };
 
-// A column per plugin with its defaults, then one for each other axis of a mesh.
+// Returns a column per plugin with its defaults, then one for each remaining axis of a mesh.
 std::vector<Column> columns() {
   std::vector<Column> columns;
   for (const auto& plugin : plugin_registry().entries()) {
@@ -36,8 +36,8 @@ struct Row {
   std::unique_ptr<Precision> strategy;
 };
 
-// A strategy with its defaults, or one row for each of its levels or styles if they answer
-// differently.
+// Returns one row for a strategy with its defaults, or a row for each of its levels or styles if
+// their answers differ.
 std::vector<Row> rows_of(const RegistryEntry<Precision>& entry) {
   std::vector<Row> rows;
   nlohmann::json values = default_values(entry.options);
@@ -62,8 +62,8 @@ void print_row(const std::vector<std::string>& cells) {
   fmt::print("{}\n", line);
 }
 
-// {"rows": [{"strategy", "answers": [{"layout", "supported"}, with "reason" and "instead" where it
-// is not]}]}
+// Prints {"rows": [{"strategy", "answers": [{"layout", "supported"}]}]}; an unsupported layout also
+// has "reason" and "instead".
 int print_json() {
   using Json = nlohmann::ordered_json;
   Json rows = Json::array();

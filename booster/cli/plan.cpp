@@ -33,8 +33,8 @@ Config config_of(const PlanArguments& arguments) {
   return Config::from_file(arguments.config, arguments.sets, {.open = true});
 }
 
-// The options that belong to programs, as those of examples/ have them; of the batch, what the
-// command line says counts more.
+// Reads the options that belong to programs, under the names that the examples use. For the batch,
+// the command line takes precedence.
 TriedStep step_of(const PlanArguments& arguments) {
   TriedStep step = {.rows = arguments.batch_size, .tokens = arguments.tokens};
   JsonValue root = read_json(arguments.config);
@@ -58,9 +58,9 @@ TriedStep step_of(const PlanArguments& arguments) {
   return step;
 }
 
-// What a rank's training costs, tried on what a rank would have of this machine, while as many
-// others do the same as there will be. Of a GPU's plan no time is measured here, and what is
-// counted grows with the batch.
+// Measures the cost of a rank's training with a rank's share of this machine, while as many
+// companions as there will be other ranks do the same work. For a plan on GPUs it measures no time;
+// the counted work scales with the batch.
 ModelCost cost_of(const PlanArguments& arguments, TriedStep step) {
   const bool here = arguments.gpu.empty();
   const int ranks = here ? arguments.per_node : 1;
@@ -82,7 +82,7 @@ Cluster cluster_of(const PlanArguments& arguments) {
   return this_machine(arguments.per_node, arguments.nodes, arguments.network);
 }
 
-// The config's own layout on these ranks; `single` counts as data parallel.
+// Returns the config's own layout on these ranks; `single` counts as data parallel.
 Spread spread_of(const Config& config, const Cluster& cluster) {
   const OptionValues options = config.options("booster.plugin");
   const auto& plugin = plugin_registry().find(options.get<std::string>("name"));
@@ -149,8 +149,8 @@ void print_others(const std::vector<Plan>& plans, const Machine& machine) {
   }
 }
 
-// Young, 1974: the time between checkpoints that loses least, sqrt(2 C M). One GPU fails in 50,700
-// hours (Llama 3: 419 interruptions of 16,384 in 54 days).
+// The time between checkpoints that loses least is sqrt(2 C M) (Young, 1974). One GPU fails once in
+// 50,700 hours (Llama 3: 419 interruptions of 16,384 GPUs in 54 days).
 void print_failures(const Cluster& cluster) {
   constexpr double hours_of_one = 50'700, seconds_of_save = 30;
   const double hours = hours_of_one / cluster.ranks();
@@ -194,7 +194,7 @@ Json as_json(const Plan& one, const Machine& machine) {
           {"samples_per_second", one.prediction.samples_per_second()}};
 }
 
-// The config that was planned for, with that plugin, and the batch that keeps the samples of a
+// Writes the planned config with the new plugin, and with the batch size that keeps the samples per
 // step.
 void write_config(const PlanArguments& arguments, const Plan& best) {
   JsonValue root = read_json(arguments.config);
@@ -207,7 +207,7 @@ void write_config(const PlanArguments& arguments, const Plan& best) {
   file.writer().write(config.dump(2) + "\n");
   file.commit();
   fmt::print("{}: {}\n", arguments.write, best.describe());
-  // Written as it was given: here there may be no GPU, and the config is to be valid here too.
+  // Keeps the given device: this machine may have no GPU, and the config must be valid here too.
   if (!arguments.gpu.empty() && !config.value("device", "auto").starts_with("cuda"))
     fmt::print("device: {}, which is the CPU; want --set device=cuda where the GPUs are\n",
                config.value("device", "auto"));
@@ -225,9 +225,9 @@ int plan(const PlanArguments& arguments) {
   check(arguments.network >= 0 && std::isfinite(arguments.network),
         "--network: got {}, want 0 (as usual) or more", arguments.network);
   check(arguments.loader_ms >= 0, "--loader-ms: got {}, want 0 or more", arguments.loader_ms);
-  if (!arguments.gpu.empty()) cluster_of(arguments);  // an error for an unknown name
+  if (!arguments.gpu.empty()) cluster_of(arguments);  // throws for an unknown name
   const TriedStep step = step_of(arguments);
-  const ModelCost cost = cost_of(arguments, step);  // first: it makes copies of this process
+  const ModelCost cost = cost_of(arguments, step);  // must be first: it forks this process
   const Config config = config_of(arguments);
   const Cluster cluster = cluster_of(arguments);
   const auto precision = precision_registry().make(config.options("booster.mixed_precision"));

@@ -15,7 +15,7 @@ namespace booster::cli {
 
 namespace {
 
-// More than a pattern of the most steps needs.
+// More than a query with the largest number of steps needs.
 constexpr size_t longest_line = size_t{4} << 20;
 
 bool is_blank(char letter) { return letter == ' ' || letter == '\t' || letter == '\r'; }

@@ -61,7 +61,7 @@ struct ScalerLine {
     app.add_flag("--list", query.list, "the presets and their options");
   }
 
-  // Error for invalid arguments; returns the exit code if nothing is left to do (--help).
+  // Throws for invalid arguments; returns the exit code if nothing is left to do (--help).
   int parse(const Words& words) {
     try {
       app.parse(Words(words.rbegin(), words.rend()));
@@ -75,7 +75,7 @@ struct ScalerLine {
   }
 };
 
-// "2^-147" and "2**-147" in JSON's notation; other text unchanged.
+// Converts "2^-147" and "2**-147" to JSON's notation; returns other text unchanged.
 std::string plain_number(const std::string& text) {
   const size_t sign = text.rfind("2^", 0) == 0 ? 2 : text.rfind("2**", 0) == 0 ? 3 : 0;
   int power = 0;
@@ -98,7 +98,7 @@ OptionValues values_of(const Query& query) {
   return OptionValues(checked_section(section, &root, ""));
 }
 
-// Infinity and nan, for which JSON has no number, as strings.
+// Returns infinity and nan as strings, since JSON has no such numbers.
 std::string json_number(double x) {
   return std::isfinite(x) ? fmt::format("{}", x) : fmt::format("\"{}\"", x);
 }

@@ -17,7 +17,7 @@ std::string contents(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Up to the zero that ends it; empty if what is there is no tag but words that look like one.
+// Returns the text up to its terminating zero; empty if it is not a tag but resembles one.
 std::string_view tag_at(std::string_view text) {
   const size_t end = text.substr(0, longest).find('\0');
   if (end == text.npos) return {};

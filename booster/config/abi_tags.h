@@ -1,4 +1,5 @@
-// The ABI tags in a file (platform/version.h). The file is read, not loaded: nothing of it runs.
+// Finds the ABI tags in a file (platform/version.h). It reads the file without loading it, so none
+// of its code runs.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +8,7 @@
 
 namespace booster {
 
-// What follows "booster-abi: " wherever any file has that: "0.1.0 with libstdc++".
+// Returns every text that follows "booster-abi: " in the file: "0.1.0 with libstdc++".
 std::set<std::string> abi_tags(const std::filesystem::path& path);
 
 }  // namespace booster

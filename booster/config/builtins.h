@@ -1,5 +1,5 @@
-// The entries of the built-in plugins and strategies, each defined in a file of its own; the rows
-// of builtins.def. A new one needs no line here.
+// Declares the entries of the built-in plugins and strategies from the rows of builtins.def; each
+// is defined in its own file. A new one needs no line here.
 #pragma once
 
 #include "booster/config/registry.h"

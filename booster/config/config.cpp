@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Runs before the layout is built, since the names they add are legal in the rest of the config.
+// Runs before the layout is built, since names from libraries are legal in the rest of the config.
 void load_libraries(const JsonValue& root, Mistakes& mistakes) {
   const JsonValue* section = root.find("booster");
   const JsonValue* libraries = section ? section->find("libraries") : nullptr;
@@ -60,7 +60,7 @@ Config Config::checked(JsonValue root, const std::string& file,
   Mistakes mistakes(file, &root);
   apply_overrides(root, overrides, mistakes);
   load_libraries(root, mistakes);
-  if (mistakes.any_in("booster.libraries")) mistakes.raise();  // what else is legal they would say
+  if (mistakes.any_in("booster.libraries")) mistakes.raise();  // libraries define legal names
   const Section layout = config_layout(program);
   Config config(checked_section(layout, &root, mistakes));
   config.paths_ = path_pointers(layout);
@@ -101,7 +101,7 @@ std::vector<std::string> check_objects(const Config& config) {
   const auto& plugin = plugin_registry().find(options.get<std::string>("name"));
   const auto precision = precision_registry().make(config.options("booster.mixed_precision"));
   check_pair(*precision, plugin.name, typical_layout(plugin, options));
-  if (config.gives("model")) {  // a strategy may ask for layers by name
+  if (config.gives("model")) {  // a strategy may refer to layers by name
     const Model model = make_model(config);
     precision->check_fits(model);
     precision->prepare(model, {make_optimizer(config, model)});

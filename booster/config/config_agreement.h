@@ -1,5 +1,5 @@
-// Ranks that train together have one config; a file that was edited between their starts, or an old
-// copy on another machine, would give replicas that differ, or a wait without end.
+// Checks that ranks that train together have the same config. If a file was edited between their
+// starts, or a machine has an old copy, replicas would differ or ranks would wait forever.
 #pragma once
 
 #include "booster/config/config.h"
@@ -7,8 +7,8 @@
 
 namespace booster {
 
-// A collective. Error on every rank that names a key, two ranks and what they have there. Files and
-// folders are left out: they may be elsewhere on another machine.
+// Throws on every rank if configs differ; the error names a key, two ranks and their values.
+// Ignores files and folders, which may differ between machines. Collective.
 void check_agreement(const Config& config, const Group& group);
 
 }  // namespace booster

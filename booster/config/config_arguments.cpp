@@ -1,4 +1,4 @@
-// The command line of a program that is configured by a Config.
+// The command line of a program that uses a Config.
 #include "booster/config/config.h"
 #include "booster/config/config_layout.h"
 #include "parallel/rendezvous/rank_notes.h"
@@ -25,7 +25,7 @@ constexpr const char* usage_text =
     "{}\n"
     "What a config may hold:\n{}";
 
-// Those that every program has; their values go elsewhere than to an option.
+// Arguments that every program has and that set no option.
 const std::vector<ConfigArgument> common_arguments = {
     {"--config", "", "FILE", "JSON config; what it leaves out has its default"},
     {"--set", "", "key.path=value", "overrides one value of the config; may be repeated"}};
@@ -120,7 +120,7 @@ class ArgumentReader {
     return words_[++at_];
   }
 
-  // As JSON.
+  // Returns the list as JSON.
   std::string list_of(const std::string& name, const std::optional<std::string>& joined) {
     std::vector<std::string> values;
     if (joined) values.push_back(*joined);
@@ -146,7 +146,7 @@ class ArgumentReader {
   size_t at_ = 0;
 };
 
-// Of several ranks each says which it is.
+// With several ranks, each names itself.
 void say_error(const char* text) {
   const std::string rank = name_of_this_rank();
   warn("error: " + rank + (rank.empty() ? "" : ": ") + text);
@@ -166,7 +166,7 @@ void say_error(const char* text) {
     say_error("an unknown exception");
   }
   std::fflush(nullptr);
-  std::quick_exit(code);  // not exit(): objects that are in use stay as they are
+  std::quick_exit(code);  // not exit(): leaves objects in use alone
 }
 
 }  // namespace
@@ -189,8 +189,8 @@ Config Config::from_args(int argc, const char* const* argv, const ProgramConfig&
 
 namespace {
 
-// A file that the program opens would take the descriptor of a standard one that it was started
-// without, and get what is printed. open() takes the lowest that is free.
+// Without this, a file that the program opens would get the descriptor of a missing standard file,
+// and receive printed text. open() takes the lowest free descriptor.
 void open_standard_files() {
   for (int file = 0; file <= 2; ++file)
     if (fcntl(file, F_GETFD) < 0 && errno == EBADF) open("/dev/null", O_RDWR);

@@ -21,7 +21,7 @@ void add_names(const OptionTable& options, Names& names) {
   for (const auto& option : options) names.push_back(option.name);
 }
 
-// Every key that may stand in a section, whatever its name chooses.
+// Returns every key that a section may hold with any of its choices.
 Names keys_of(const Section& section) {
   Names names;
   add_names(section.options, names);
@@ -30,7 +30,7 @@ Names keys_of(const Section& section) {
   return names;
 }
 
-// Where another section has this very key, "optimizer.lr"; "" if none has.
+// Returns the path of this key in another section, "optimizer.lr", or "".
 std::string path_of_key(const Section& section, const std::string& path, std::string_view key) {
   const Names keys = keys_of(section);
   if (std::find(keys.begin(), keys.end(), key) != keys.end()) return join_key(path, key);
@@ -78,8 +78,8 @@ class SectionCheck {
     return section_.short_form && value.kind == JsonKind::string;
   }
 
-  // Adds the options of the choice selected by "name"; if no choice has this name, of the one that
-  // is meant, so that the other keys are checked too.
+  // Adds the options of the choice that "name" selects. If there is no such choice, uses the one
+  // that is probably meant, so that the other keys are checked too.
   Json choose(const JsonValue* value) {
     if (section_.choices.empty()) return Json::object();
     const JsonValue* named = value && value->kind == JsonKind::object ? value->find("name") : value;
@@ -127,13 +127,14 @@ class SectionCheck {
     return legal;
   }
 
-  // Left to whom it belongs to. A name that is nearly one of ours is a mistake rather.
+  // Returns true for an object that belongs to another program. A name close to one of ours is
+  // treated as a mistake instead.
   bool is_anothers(const JsonValue& member) const {
     return section_.open && member.kind == JsonKind::object &&
            nearest_name(member.key, legal_keys()).empty();
   }
 
-  // In another section, if this one has no key that is meant.
+  // Suggests a key in another section, if no key of this section is meant.
   std::string suggestion_elsewhere(const std::string& key) const {
     if (!our_name(key, legal_keys()).empty()) return "";
     Names meant = meant_by(key);
@@ -162,7 +163,7 @@ class SectionCheck {
   const Section& root_;
   Mistakes& mistakes_;
   OptionTable options_;
-  bool knows_keys_ = true;  // false: the choice is not known, so any key may belong to it
+  bool knows_keys_ = true;  // false: the choice is unknown, so any key may be legal
 };
 
 }  // namespace

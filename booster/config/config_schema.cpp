@@ -28,7 +28,7 @@ Json section_schema(const Section& section) {
   return {{"description", section.description}, {"oneOf", forms}};
 }
 
-// The keys of a section whatever it chooses, the choice's name among them.
+// Returns the keys of a section that all choices share, including the choice's name.
 OptionTable own_keys(const Section& section, const std::string& path) {
   OptionTable keys = section.options;
   if (!section.choices.empty()) {
@@ -66,7 +66,7 @@ std::string describe(const Section& section, const std::string& path) {
     if (!options.empty()) text += "\n" + name + "\n" + describe(options);
   };
   titled(path.empty() ? "(top)" : path, own_keys(section, path));
-  // Choices in a row with the same options share a paragraph.
+  // Consecutive choices with the same options share a paragraph.
   for (size_t i = 0; i < section.choices.size(); ++i) {
     const std::string options = describe(section.choices[i].options);
     std::string names = "\"" + section.choices[i].name + "\"";

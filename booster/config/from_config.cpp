@@ -19,14 +19,14 @@ namespace booster {
 
 namespace {
 
-// The optimizer of a config, for one number.
+// Makes the config's optimizer for a single element.
 Optimizer small_optimizer(const Config& config) {
   const OptionValues values = config.options("optimizer");
   return entry_of(optimizer_entries(), values).make(Parameters{{"x", zeros({1})}}, values);
 }
 
-// How long a training is, is not known before its data are: as long as any, unless the schedule
-// itself says how long.
+// The step count is unknown until the data is open; assume the maximum unless the schedule gives
+// one.
 void try_lr_scheduler(const Config& config, const Mistakes& mistakes) {
   const OptionValues values = config.options("lr_scheduler");
   const int64_t own = values.has("total_steps") ? values.get<int64_t>("total_steps") : 0;
@@ -34,7 +34,7 @@ void try_lr_scheduler(const Config& config, const Mistakes& mistakes) {
   make_lr_scheduler(config, optimizer, own > 0 ? own : most_scheduled_steps);
 }
 
-// What to write instead of a GPU that is not there.
+// Suggests a device instead of a GPU that does not exist.
 std::string wanted_devices(bool by_rank, int count) {
   if (count == 0) return "cpu";
   if (by_rank) return fmt::format("at most {} ranks on this machine, one for each", count);

@@ -1,5 +1,6 @@
-// What a config describes, made: model, optimizer, scheduler. The errors are those of the objects'
-// own constructors. Thread-safe, but check_together as Mistakes.
+// Makes the objects that a config describes: model, optimizer, scheduler. Throws the errors of the
+// objects' own constructors. Thread-safe, except check_together, which has the thread rules of
+// Mistakes.
 #pragma once
 
 #include "booster/config/config.h"
@@ -12,20 +13,20 @@
 
 namespace booster {
 
-// Where a config has its model trained. "cuda" is the GPU of this rank's number on its machine.
+// Returns the device on which the config's model is trained. "cuda" is the GPU with this rank's
+// number on its machine.
 Device device_of(const Config& config);
-// On that device, with the weights that it starts from, and frozen where the config wants it;
-// `report` is told what of the weights' file did not simply fit.
+// Makes the model on that device, loads its start weights and freezes what the config names. Calls
+// `report` for everything in the weights' file that did not fit exactly.
 Model make_model(const Config& config,
                  const std::function<void(const std::string&)>& report = {});
 Optimizer make_optimizer(const Config& config, const Model& model);
-// `training_steps` is the number of optimizer steps of the whole run, which replaces a total_steps
-// of 0.
+// `training_steps`, the number of optimizer steps of the whole run, replaces a total_steps of 0.
 LRScheduler make_lr_scheduler(const Config& config, const Optimizer& optimizer,
                               int64_t training_steps);
 
-// Tells `mistakes` what the constructors of these, and of the strategy, would refuse: options that
-// do not go together. Nothing large is made. Sections that have mistakes already are left out.
+// Adds to `mistakes` what the constructors of these objects and of the strategy would refuse:
+// options that do not fit together. Makes nothing large. Skips sections that have mistakes already.
 void check_together(const Config& config, Mistakes& mistakes);
 
 }  // namespace booster

@@ -23,7 +23,7 @@ using Handle = std::unique_ptr<void, Close>;
 
 std::string quoted(const std::filesystem::path& path) { return "'" + path.string() + "'"; }
 
-// dlerror's text without the path that it may begin with.
+// Returns dlerror's text without the path that it may begin with.
 std::string last_problem(const std::filesystem::path& path) {
   const char* text = ::dlerror();
   const std::string problem = text ? text : "no reason is known", begin = path.string() + ": ";
@@ -36,9 +36,9 @@ bool is_shared_library(const std::filesystem::path& path) {
   return std::string_view(magic, sizeof magic) == "\177ELF";
 }
 
-// Before the library's constructors run, which dlopen would start.
+// Runs before dlopen, which would run the library's constructors.
 void check_abi(const std::filesystem::path& path) {
-  if (!is_shared_library(path)) return;  // dlopen says what is wrong with it
+  if (!is_shared_library(path)) return;  // dlopen reports what is wrong with it
   const std::string_view full = abi_tag, want = full.substr(full.find(' ') + 1);
   const std::set<std::string> tags = abi_tags(path);
   check(!tags.empty(),
@@ -70,7 +70,7 @@ const LibraryEntry& entry_of(void* handle, const std::filesystem::path& path) {
   return *entry;
 }
 
-// All or nothing.
+// Adds all entries or none.
 void add_all(const LibraryEntry& entry, const std::filesystem::path& path) {
   const Registry<Plugin> plugins = plugin_registry();
   const Registry<Precision> strategies = precision_registry();
@@ -99,7 +99,7 @@ void load_library(const std::filesystem::path& path) {
   Handle handle = open_library(file);
   add_all(entry_of(handle.get(), file), file);
   loaded.insert(file);
-  handle.release();  // its objects may live until the program ends
+  handle.release();  // never closed: its objects may live until the program ends
 }
 
 }  // namespace booster

@@ -1,12 +1,12 @@
-// Strategies and plugins of your own from a shared library that a config names:
+// Your own strategies and plugins from a shared library that a config names:
 //   "booster": {"libraries": ["./libmine.so"], "mixed_precision": "mine"}
 //
 // The library declares in one place what it adds:
 //   BOOSTER_LIBRARY {
 //     precision_registry().add({"mine", "what it does", {options...}, make_mine});
 //   }
-// docs/add-a-strategy.md shows a complete one. Loading runs the library's code: name only libraries
-// that you trust. To be called from one thread, before any other reads the registries.
+// docs/add-a-strategy.md shows a complete library. Loading runs the library's code: name only
+// libraries that you trust. Load from one thread, before any other thread reads the registries.
 #pragma once
 
 #include "booster/config/registry.h"
@@ -17,10 +17,10 @@
 namespace booster {
 
 // Loads a shared library and lets it add its strategies and plugins; repeated calls have no effect.
-// The path is relative to the working directory and is never searched for. Error if it cannot be
-// loaded, was built against another version or another copy of booster, or adds a name that is
-// taken; then nothing is added. Nothing of a library for another version runs: its ABI tag is read
-// before it is loaded.
+// The path is relative to the working directory; no search path is used. Throws if the library
+// cannot be loaded, was built against another version or another copy of booster, or adds a name
+// that is taken. Then nothing is added. The ABI tag is read before loading, so no code of a library
+// for another version runs.
 void load_library(const std::filesystem::path& path);
 
 // A library exports this under the name booster_library.

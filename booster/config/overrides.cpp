@@ -7,9 +7,9 @@ namespace booster {
 
 namespace {
 
-// Of the objects on a path, as of those in a file; every later walk over the tree recurses.
+// The same depth limit as for files; every later walk over the tree recurses.
 constexpr size_t most_levels = JsonLimits{}.depth;
-// Far more than a config has; a key is looked for among the others of its object.
+// Far more than a config has; a key is searched linearly in its object.
 constexpr size_t most_keys = 1000;
 
 JsonValue text_value(const std::string& text) {
@@ -42,7 +42,7 @@ JsonValue& member(JsonValue& object, const std::string& key, const std::string& 
   return added;
 }
 
-// Expands a name in short form to the object it stands for, so that options can be added.
+// Expands a name in short form to the object that it abbreviates, so that options can be added.
 void lengthen(JsonValue& value) {
   if (value.kind != JsonKind::string) return;
   JsonValue name = std::move(value);

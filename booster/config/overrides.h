@@ -7,10 +7,10 @@
 
 namespace booster {
 
-// Sets one value of `root`, an object; missing objects on the path are added, and a name in short
-// form ("torch_ddp") is expanded to its object. The value is JSON, or otherwise a string. `text` is
-// "key.path=value"; errors show it. Error for a path of more levels than a file may have
-// (JsonLimits), and for more than 1000 keys in one object.
+// Sets one value of `root`, an object. Adds missing objects along the path and expands a short name
+// ("torch_ddp") to its object. `text` is "key.path=value", which errors quote; the value is JSON,
+// else a string. Throws for a path with more levels than a file may have (JsonLimits), and for more
+// than 1000 keys in one object.
 void apply_override(JsonValue& root, const std::string& text);
 
 }  // namespace booster

@@ -1,4 +1,4 @@
-// Which strategy works with which plugin: the strategy's own answer, and the error that it makes.
+// Which strategy works with which plugin: asks the strategy and turns its refusal into an error.
 // Thread-safe.
 #pragma once
 
@@ -8,11 +8,11 @@
 
 namespace booster {
 
-// Error that names the pair, the reason and what to use instead if they do not work together.
+// Throws an Error that names the pair, the reason and an alternative if they do not work together.
 void check_pair(const Precision& precision, std::string_view plugin, const Layout& layout);
 
-// The layout of a plugin with these options when there are ranks enough. Where it spreads nothing
-// because it is alone now, that of two ranks of data.
+// Returns the layout of a plugin with these options when there are enough ranks. For a plugin that
+// spreads nothing now, because it has a single rank, returns a layout of two data-parallel ranks.
 Layout typical_layout(const RegistryEntry<Plugin>& plugin, const OptionValues& options);
 
 }  // namespace booster

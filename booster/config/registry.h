@@ -1,10 +1,10 @@
 // The plugins and precision strategies that a config may name, each with its description, its
 // options and the function that makes it.
 //
-// Built-ins are in one visible table (builtins.def). A program adds its own by the same call,
+// Built-ins are in one visible table (builtins.def). A program adds its own with the same call
 // before it reads a config:
 //   precision_registry().add({"my_strategy", "what it does", {options...}, make_mine});
-// Registering is for one thread, reading for any.
+// Register from one thread; any thread may read.
 #pragma once
 
 #include "booster/config/checks/other_names.h"
@@ -27,19 +27,20 @@ struct RegistryEntry {
   std::string name;
   std::string description;
   OptionTable options = {};
-  // Takes checked values: every option of the table is present.
+  // Takes checked values: every option of the table has a value.
   std::function<std::unique_ptr<Product>(const OptionValues&)> make = {};
-  IdleTable idle = {};  // without effect next to certain others: users are told
-  // In what a strategy multiplies matrices ("fp16"), so that `booster doctor` can say whether a GPU
-  // has units for it. Empty: not known beforehand.
+  IdleTable idle = {};  // options without effect in some combinations; users see a note
+  // The dtype in which a strategy multiplies matrices ("fp16"). `booster doctor` uses it to report
+  // whether a GPU has matrix units for it. Empty: not known beforehand.
   std::string product_dtype = {};
-  // Of a plugin: how the options spread a model when there are ranks enough, which is known without
-  // them. Error for options that do not go together. Not given: a plugin that is made says it.
+  // For plugins: returns how the options spread a model when there are enough ranks; needs no
+  // ranks. Throws for options that do not fit together. If empty, a constructed plugin answers
+  // instead.
   std::function<Layout(const OptionValues&)> layout = {};
-  // Of a plugin, the other way round: options that spread a model so; nothing if it cannot. Not
-  // given: `booster plan` does not propose it.
+  // For plugins, the inverse: returns options that give this layout, or nothing if there are none.
+  // If empty, `booster plan` does not propose the plugin.
   std::function<std::optional<nlohmann::json>(const Layout&)> options_for = {};
-  // What another system calls it: found by that name, listed under its own.
+  // Another system's name for it. Lookups find this name; listings show its own.
   std::string also_called = {};
 };
 
@@ -52,7 +53,7 @@ class Registry {
   Registry(std::string what, std::vector<Entry> built_ins)
       : what_(std::move(what)), entries_(std::move(built_ins)) {}
 
-  // Error if the name is taken or empty.
+  // Throws if the name is taken or empty.
   void add(Entry entry) {
     check(!entry.name.empty(), "{}: empty name", what_);
     check(!get(entry.name), "{}: name already registered; got {}", what_, entry.name);
@@ -64,13 +65,13 @@ class Registry {
     for (const auto& entry : entries_) names.push_back(entry.name);
     return names;
   }
-  // The entry, or null.
+  // Returns the entry, or null.
   const Entry* get(std::string_view name) const {
     for (const auto& entry : entries_)
       if (entry.name == name || (!name.empty() && entry.also_called == name)) return &entry;
     return nullptr;
   }
-  // The entry; an error that lists the legal names and the nearest one.
+  // Returns the entry; throws an error that lists the legal names and the nearest one.
   const Entry& find(std::string_view name) const {
     const Entry* entry = get(name);
     check(entry, "{}: unknown name; got {}{}", what_, name, legal_words(name, names()));
@@ -80,14 +81,15 @@ class Registry {
     const Entry& entry = find(name);
     return entry.make(OptionValues(default_values(entry.options)));
   }
-  // From a section of a checked config: its "name" and its options.
+  // Makes a product from a section of a checked config: its "name" and its options.
   std::unique_ptr<Product> make(const OptionValues& options) const {
     const Entry& entry = find(options.get<std::string>("name"));
     auto product = entry.make(options);
     for (std::string& note : idle_notes(options)) product->add_note(std::move(note));
     return product;
   }
-  // On those of the section's options that have no effect: "fp8: margin has no effect with ...".
+  // Returns notes on the section's options that have no effect: "fp8: margin has no effect with
+  // ...".
   std::vector<std::string> idle_notes(const OptionValues& options) const {
     const Entry& entry = find(options.get<std::string>("name"));
     auto notes = told_of_idle(entry.idle, entry.options, options);

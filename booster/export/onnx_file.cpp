@@ -10,7 +10,7 @@ namespace {
 
 using protobuf::Message;
 
-// Of onnx/onnx.proto.
+// Field numbers in onnx/onnx.proto.
 enum ModelField {
   model_ir_version = 1,
   producer_name = 2,
@@ -31,7 +31,7 @@ uint64_t data_bytes(const Tensor& tensor) {
   return static_cast<uint64_t>(tensor.numel()) * (is_integer(tensor) ? 8 : 4);
 }
 
-// The field of GraphProto that holds the weight, up to the numbers, which stand at its end.
+// Returns the GraphProto field of the weight up to its values, which come last.
 std::string before_numbers(const Graph::Weight& weight) {
   Message tensor;
   for (const int64_t size : weight.tensor.shape()) tensor.integer(dims, size);

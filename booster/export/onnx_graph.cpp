@@ -10,7 +10,7 @@ namespace {
 
 using protobuf::Message;
 
-// Of onnx/onnx.proto.
+// Field numbers in onnx/onnx.proto.
 enum AttributeField { attribute_name = 1, as_float = 2, as_int = 3, as_ints = 8, kind = 20 };
 enum AttributeKind { kind_float = 1, kind_int = 2, kind_ints = 7 };
 enum NodeField { node_input = 1, node_output = 2, node_name = 3, op_type = 4, node_attribute = 5 };
@@ -20,7 +20,7 @@ enum TypeField { tensor_type = 1, elem_type = 1, shape_of_type = 2 };
 enum ShapeField { dimension = 1, dim_value = 1, dim_param = 2 };
 constexpr int64_t of_floats = 1;
 
-// ValueInfoProto of an f32 tensor.
+// Returns the ValueInfoProto of an f32 tensor.
 Message value_info(const std::string& name, const Graph::Dimensions& dimensions) {
   Message shape;
   for (const std::string& size : dimensions) {

@@ -1,5 +1,5 @@
-// A graph of ONNX operators (github.com/onnx/onnx/blob/main/docs/IR.md) while it is put together.
-// Values are called by name. One thread.
+// Builds a graph of ONNX operators (github.com/onnx/onnx/blob/main/docs/IR.md). Values are referred
+// to by name. For one thread.
 #pragma once
 
 #include "booster/export/protobuf.h"
@@ -11,7 +11,7 @@
 
 namespace booster::onnx {
 
-// An attribute of an operator, as AttributeProto.
+// Returns an operator's attribute, as AttributeProto.
 protobuf::Message attribute(const std::string& name, int64_t value);
 protobuf::Message attribute(const std::string& name, double value);
 protobuf::Message attribute(const std::string& name, const std::vector<int64_t>& values);
@@ -19,26 +19,26 @@ protobuf::Message attribute(const std::string& name, const std::vector<int64_t>&
 class Graph {
  public:
   using Value = std::string;
-  // Sizes; a name stands for one that differs from run to run ("batch").
+  // Sizes of a value; a name stands for a size that differs from run to run ("batch").
   using Dimensions = std::vector<std::string>;
 
   Value input(const std::string& name, const Dimensions& dimensions);
   void output(const Value& value, const std::string& name, const Dimensions& dimensions);
-  // A tensor under the name that it has in the model.
+  // Adds a tensor under its name in the model.
   Value weight(const std::string& name, const Tensor& tensor);
-  // The graph's own numbers: a list, such as a shape; one index; one of f32.
+  // Add constants of the graph itself: a list, such as a shape; one index; one f32 value.
   Value integers(const std::vector<int64_t>& values);
   Value index(int64_t value);
   Value number(double value);
-  // The result of an operator of the default set.
+  // Adds an operator of the default set and returns its result.
   Value add(const std::string& operation, const std::vector<Value>& inputs,
             const std::vector<protobuf::Message>& attributes = {});
 
-  // GraphProto without the weights: nodes, name, inputs and outputs.
+  // Returns the GraphProto without the weights: nodes, name, inputs and outputs.
   std::string skeleton() const;
   struct Weight {
     std::string name;
-    Tensor tensor;  // i64 stays, other dtypes become f32 when they are written
+    Tensor tensor;  // i64 stays i64; other dtypes are written as f32
   };
   const std::vector<Weight>& weights() const { return weights_; }
 

@@ -8,8 +8,8 @@ namespace booster::onnx {
 using Value = Graph::Value;
 using Sizes = std::vector<int64_t>;
 
-// The operator Gemm takes rows alone, so the weight is turned; programs that read the graph do so
-// once, when they load it.
+// The operator Gemm only takes matrices, so the weight is transposed for MatMul; runtimes fold the
+// transpose once, when they load the graph.
 Value Layers::linear(const std::string& name, const Value& x) {
   const Value turned =
       graph_.add("Transpose", {weight(name + ".weight")}, {attribute("perm", Sizes{1, 0})});
@@ -39,8 +39,8 @@ Value Layers::layer_norm(const std::string& name, const Value& x, double eps) {
                     {attribute("axis", int64_t{-1}), attribute("epsilon", eps)});
 }
 
-// x Phi(x), by erf or by its approximation with tanh (Hendrycks and Gimpel, 2016). Gelu itself is
-// an operator only from set 20 on.
+// x Phi(x), by erf or by the tanh approximation (Hendrycks and Gimpel, 2016). The Gelu operator
+// only exists from operator set 20 on.
 Value Layers::gelu(const Value& x, GeluForm form) {
   Value wave;
   if (form == GeluForm::erf) {

@@ -1,5 +1,5 @@
-// Layers as ONNX operators. `name` is that of the layer in the model ("blocks.0.attn"), which its
-// weights keep. Dropout is left out: the graph is for inference.
+// Layers as ONNX operators. `name` is the layer's name in the model ("blocks.0.attn"); its weights
+// keep their names. Dropout is left out: the graph is for inference.
 #pragma once
 
 #include "booster/export/onnx_graph.h"

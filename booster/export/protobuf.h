@@ -1,5 +1,6 @@
-// Messages in the wire format of Protocol Buffers (protobuf.dev/programming-guides/encoding), put
-// together field by field: what the files of ONNX and TensorBoard are made of. Values.
+// Builds messages in the wire format of Protocol Buffers
+// (protobuf.dev/programming-guides/encoding), field by field. ONNX and TensorBoard files consist of
+// such messages. Values.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +9,18 @@
 
 namespace booster::protobuf {
 
-// Appends a number of variable length: seven bits a byte, the low ones first.
+// Appends an integer as a varint: seven bits per byte, the low ones first.
 void append_varint(std::string& bytes, uint64_t value);
-// Appends what stands before a field of `size` bytes: its number, and that length.
+// Appends the header of a field of `size` bytes: its field number and the size.
 void append_header(std::string& bytes, int field, uint64_t size);
 
 class Message {
  public:
-  // int32, int64, uint64, bool and enum fields.
+  // Adds an int32, int64, uint64, bool or enum field.
   Message& integer(int field, int64_t value);
   Message& number(int field, float value);
   Message& number(int field, double value);
-  // string and bytes fields.
+  // Adds a string or bytes field.
   Message& text(int field, std::string_view value);
   Message& message(int field, const Message& value) { return text(field, value.bytes_); }
 

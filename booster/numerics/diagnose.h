@@ -7,11 +7,14 @@
 //   fmt::print("{}", doctor.table());
 //   doctor.write("numerics.json");
 //
-// It counts calls per op and dtype and the casts between them; names the first op or parameter with
-// a non-finite value when a step is skipped; measures which gradients and updates 16 bits would
-// lose; and checks every result if `checker` enables it. docs/diagnose.md describes the output.
-// Diagnosed steps take several times as long; other steps, and programs without a Diagnose, have no
-// cost. At most one Diagnose is active at a time. It belongs to the training thread.
+// It does four things:
+// * counts calls per op and dtype, and the casts between dtypes;
+// * names the first op or parameter with a non-finite value when a step is skipped;
+// * measures which gradients and updates 16 bits would lose;
+// * checks every result if `checker` enables it.
+// docs/diagnose.md describes the output. Diagnosed steps take several times as long; other steps,
+// and programs without a Diagnose, have no cost. At most one Diagnose is active at a time. It
+// belongs to the training thread.
 #pragma once
 
 #include "booster/numerics/findings.h"
@@ -31,13 +34,13 @@ namespace booster {
 
 struct DiagnoseOptions {
   StepRange steps = {1, std::numeric_limits<int64_t>::max()};  // steps to diagnose
-  int64_t steps_done = 0;  // of a resumed run, so that counting continues there
+  int64_t steps_done = 0;  // steps of a resumed run, so that counting continues from there
   numerics::CheckerOptions checker = {};  // which results are checked, and where the lines go
 };
 
 class Diagnose {
  public:
-  // Error if another Diagnose is active.
+  // Throws if another Diagnose is active.
   explicit Diagnose(const BoostedModel& model, DiagnoseOptions options = {});
   ~Diagnose();
   Diagnose(const Diagnose&) = delete;
@@ -45,13 +48,13 @@ class Diagnose {
 
   // Stops observing; calling it again has no effect. The other functions may be called at any time.
   void stop();
-  // Stops and merges the findings of all ranks on every rank, with the ranks that made them, so
-  // that all ranks have the same exit code. Each rank needs a Diagnose, and all must call it.
-  // Counts and parameters in the output are still this rank's.
+  // Stops and merges the findings of all ranks on every rank, so that all ranks have the same exit
+  // code. Findings name the ranks that made them. Collective; each rank needs a Diagnose. Counts
+  // and parameters in the output remain this rank's.
   void stop(const Group& group);
-  // Errors first.
+  // Returns the findings, errors first.
   std::vector<numerics::Finding> findings() const;
-  // 0, or 3 if a finding is an error.
+  // Returns 3 if a finding is an error, else 0.
   int exit_code() const;
   std::string table() const;
   nlohmann::ordered_json to_json() const;

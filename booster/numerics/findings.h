@@ -1,8 +1,8 @@
-// The findings of a diagnosis: records in one format, whatever made them.
+// The findings of a diagnosis: records in one format for all sources.
 //
-// A pitfall has a number, 1 to 40, in the catalogue of pitfalls of mixed precision in
-// docs/numerics.md, by which people and files are told of it. The same pitfall at the same object
-// is one finding with a count. For one thread.
+// A pitfall has a number, 1 to 40, in the catalogue of mixed-precision pitfalls in
+// docs/numerics.md. Output and files refer to it by that number. The same pitfall at the same
+// object is one finding with a count. For one thread.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -19,7 +19,7 @@ const char* name_of(Severity severity);
 
 // In the order of the catalogue: the value is the number.
 enum class Pitfall : uint8_t {
-  none,  // on no list
+  none,  // not in the catalogue
   no_matrix_units = 1, constant_out_of_range, fully_masked_softmax, awkward_sizes, sum_overflow,
   unlisted_ops, in_place_f32_op, binary_cross_entropy_in_f16, scale_collapse, occasional_overflow,
   stale_inf_gradients, scale_growth_to_inf, infinite_inverse_scale, clipped_while_scaled,
@@ -40,7 +40,7 @@ struct PitfallEntry {
 };
 // All 40, by number.
 const std::array<PitfallEntry, 40>& pitfalls();
-// Error for none.
+// Throws for Pitfall::none.
 const PitfallEntry& entry_of(Pitfall pitfall);
 
 struct Finding {
@@ -49,12 +49,12 @@ struct Finding {
   int64_t step = 0;    // the first step
   std::string object;  // op, layer or parameter
   std::string dtype;   // if it matters
-  std::string text;    // what was seen, with numbers
+  std::string text;    // what was seen, with values
   std::string remedy;
   nlohmann::ordered_json numbers = nlohmann::ordered_json::object();
   int64_t count = 1;            // number of steps or calls in which it was seen
   std::vector<int> ranks = {};  // the ranks that saw it, if not all did
-  bool elsewhere = false;       // says that the cause is on another rank
+  bool elsewhere = false;       // only states that the cause is on another rank
 
   nlohmann::ordered_json to_json() const;
   static Finding from_json(const nlohmann::ordered_json& json);
@@ -63,7 +63,7 @@ struct Finding {
 
 class Findings {
  public:
-  // With the severity and remedy of the pitfall where the finding has no remedy of its own.
+  // Adds a finding with the pitfall's severity, and with its remedy unless the finding has its own.
   void add(Pitfall pitfall, int64_t step, std::string object, std::string text,
            nlohmann::ordered_json numbers = nlohmann::ordered_json::object());
   void add(Finding finding);
@@ -71,14 +71,14 @@ class Findings {
   const std::vector<Finding>& list() const { return list_; }
   bool has(Pitfall pitfall) const;
   bool has(Severity severity) const;
-  // Merges the findings of several ranks: a finding of only some ranks names them. A finding that
-  // only says that the cause is on another rank is replaced by the cause.
+  // Merges the findings of several ranks. A finding of only some ranks names them. A finding that
+  // only states that the cause is on another rank is replaced by the cause.
   static Findings merged(const std::vector<Findings>& by_rank);
-  // Errors first, then by step.
+  // Returns the findings, errors first, then by step.
   std::vector<Finding> sorted() const;
 
  private:
-  // One of the same pitfall and object; null: none.
+  // Returns a finding with the same pitfall and object, or null.
   Finding* find_like(const Finding& finding);
 
   std::vector<Finding> list_;

@@ -30,7 +30,8 @@ bool is_lost(double weight, double update, DType dtype) {
 
 using OwnedParts = std::map<std::string, OwnedPart>;
 
-// What the optimizer owns of x, which is of the parameter's shape or that part already.
+// Returns the part of x that the optimizer owns; x has the parameter's shape or is that part
+// already.
 std::vector<double> owned_of(const Tensor& x, const NamedTensor& parameter,
                              const OwnedParts& parts) {
   std::vector<double> values = x.to_vector<double>();
@@ -40,7 +41,7 @@ std::vector<double> owned_of(const Tensor& x, const NamedTensor& parameter,
   return {values.begin() + begin, values.begin() + end};
 }
 
-// The numbers that the optimizer updates.
+// Returns the values that the optimizer updates.
 std::vector<double> updated(const Optimizer& optimizer, const NamedTensor& parameter,
                             const OwnedParts& parts) {
   const Tensor master = optimizer.master(parameter.name);
@@ -79,7 +80,7 @@ void GradientHealth::after_step(const Optimizer& optimizer) {
     const bool in_16_bits = is_16_bit(parameter.tensor.dtype()) && !health.has_master;
     for (size_t i = 0; i < old.size(); ++i) {
       const double update = now[i] - old[i];
-      if (in_16_bits) {  // a lost update shows only as a gradient without effect
+      if (in_16_bits) {  // a lost update only shows as a gradient without effect
         health.updates += gradient[i] != 0;
         health.lost += gradient[i] != 0 && update == 0;
         continue;
@@ -103,7 +104,7 @@ double GradientHealth::suggested_scale() const {
 
 namespace {
 
-// The share that 16 bits lose.
+// Returns the share that 16 bits lose.
 double loss_of(const ParameterHealth& h) {
   return h.share_overflow() + h.share_underflow() + h.share_lost();
 }

@@ -1,5 +1,6 @@
-// Which gradients f16 would flush to 0 or to infinity at the current loss scale, which updates a
-// 16-bit weight would lose to rounding, and which initial loss scale fits. For one thread.
+// Measures which gradients f16 would flush to 0 or to infinity at the current loss scale, which
+// updates a 16-bit weight would lose to rounding, and which initial loss scale fits. For one
+// thread.
 #pragma once
 
 #include "core/optim/optimizer.h"
@@ -19,7 +20,7 @@ struct ParameterHealth {
   int64_t zeros = 0;       // exactly 0
   int64_t underflows = 0;  // not 0, but 0 in f16 once multiplied by the loss scale
   int64_t overflows = 0;   // infinite in f16 once multiplied by the loss scale
-  double largest = 0;      // finite magnitude
+  double largest = 0;      // largest finite magnitude
   int64_t updates = 0;     // elements that a step wanted to change
   int64_t lost_bf16 = 0;   // of these, those below half a unit in the last place
   int64_t lost_f16 = 0;
@@ -32,15 +33,15 @@ struct ParameterHealth {
 
 class GradientHealth {
  public:
-  // Examines gradients as they are in memory; `scale` (not NaN, 1: none) is the factor that they
-  // still contain. Remembers the weights.
+  // Examines gradients as they are in memory and remembers the weights. `scale` is the factor that
+  // the gradients still contain (1: none; not NaN).
   void before_step(const Optimizer& optimizer, double scale, double loss_scale);
-  // Examines the step's changes. Not to be called after a skipped step.
+  // Examines the step's changes. Must not be called after a skipped step.
   void after_step(const Optimizer& optimizer);
 
   const std::map<std::string, ParameterHealth>& parameters() const { return parameters_; }
-  // The largest power of 2 that keeps every gradient seen a factor of 16 below 65504, at most 2^24;
-  // 0 if none was seen.
+  // Returns the largest power of 2, at most 2^24, that keeps every gradient seen a factor of 16
+  // below 65504; 0 if none was seen.
   double suggested_scale() const;
 
   std::string table() const;
@@ -48,7 +49,7 @@ class GradientHealth {
 
  private:
   std::map<std::string, ParameterHealth> parameters_;
-  std::map<std::string, std::vector<double>> before_;  // weights, or masters: what is owned here
+  std::map<std::string, std::vector<double>> before_;  // the weights or masters that this rank owns
 };
 
 }  // namespace booster::numerics

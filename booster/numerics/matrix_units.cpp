@@ -43,7 +43,7 @@ void MatrixUnits::see(Op op, const std::string& layer, std::span<Tensor* const> 
   } else if (op == Op::conv2d && shape(1).ndim() == 4) {
     const Shape& weight = shape(1);
     convolutions_ = true;
-    // The output's size is not known here: counts the input's pixels, as if the stride were 1.
+    // The output's size is unknown here: counts the input's pixels, as if the stride were 1.
     const int64_t pixels = shape(0)[0] * shape(0)[2] * shape(0)[3];
     add(layer, {"conv2d", pixels, weight[0], weight[1]},
         2.0 * static_cast<double>(pixels * weight.numel()));
@@ -63,7 +63,7 @@ void MatrixUnits::add_to(Findings& findings, int64_t step) const {
     const int64_t multiple = row.fp8 ? multiple_fp8 : multiple_16_bit;
     const bool convolution = row.op == "conv2d";
     std::vector<std::string> wrong;
-    double work = 1;  // of the padded product over this one
+    double work = 1;  // of the padded product, relative to this one
     const auto look = [&](const char* what, int64_t size) {
       if (size <= 0 || size % multiple == 0) return;
       const int64_t wanted = padded(size, multiple);

@@ -1,8 +1,8 @@
 // Advice on matrix units (tensor cores): which layers have sizes that do not suit them, and what
-// that costs. gpu_capability.h tells whether a GPU has such units for a dtype at all.
+// that costs. gpu_capability.h reports whether a GPU has such units for a dtype at all.
 //
-// Sources: NVIDIA's rule that M, N and K be multiples of 16 bytes (8 numbers of f16, 16 of fp8; 64
-// of f16 are best on A100), as given in NVIDIA's guides. For one thread.
+// Source: NVIDIA's guides, which want M, N and K to be multiples of 16 bytes (8 elements of f16, 16
+// of fp8; multiples of 64 f16 elements are best on A100). For one thread.
 #pragma once
 
 #include "booster/numerics/findings.h"
@@ -14,7 +14,7 @@
 
 namespace booster::numerics {
 
-// A product of an M x K by a K x N matrix; for a convolution, K and N are its channels.
+// A product of an M x K matrix and a K x N matrix; for a convolution, K and N are its channels.
 struct ProductSizes {
   std::string op;
   int64_t m = 0, n = 0, k = 0;
@@ -27,12 +27,12 @@ class MatrixUnits {
  public:
   // Records the arguments of linear, matmul, attention or conv2d; ignores other ops.
   void see(Op op, const std::string& layer, std::span<Tensor* const> arguments);
-  // A linear layer that multiplies in fp8.
+  // Records a linear layer that multiplies in fp8.
   void see_fp8(const std::string& layer, const Tensor& x, const Tensor& weight);
 
   const std::map<std::string, ProductSizes>& layers() const { return layers_; }
-  // One finding per layer with sizes that do not fit: which sizes, the padding needed, the work
-  // that padding adds, the layer's share of all multiplications.
+  // Adds one finding per layer with unsuitable sizes: which sizes, the padding needed, the work
+  // that padding adds, and the layer's share of all multiplications.
   void add_to(Findings& findings, int64_t step) const;
 
  private:

@@ -1,5 +1,5 @@
-// Counts how often each op ran in which dtype, which list its policy has it on, and what casts
-// cost: paddle.amp.debugging's operator stats with lists and casts added. For one thread.
+// Counts the runs of each op per dtype, with its class in the policy's lists, and the cost of
+// casts: paddle.amp.debugging's operator stats plus lists and casts. For one thread.
 #pragma once
 
 #include "core/autograd/observer.h"
@@ -31,17 +31,18 @@ class OpCounts {
  public:
   void add(const std::string& op, const OpPolicy* policy, OpClass op_class, DType dtype);
   void add(const CastEvent& cast);
-  // A cast of a gradient in backward.
+  // Adds a cast of a gradient in backward.
   void add_backward_cast(const Tensor& from, const Tensor& to, int64_t nanoseconds);
 
   const std::map<std::string, OpRow>& ops() const { return ops_; }
   const std::map<std::string, CastRow>& casts() const { return casts_; }  // "f32 to f16"
-  // True if an op ran in that column; in 16 or 8 bits.
+  // Returns true if an op ran in that column.
   bool has(Column column) const;
   bool has_low_precision() const {
     return has(Column::f16) || has(Column::bf16) || ops_.contains("fp8_linear");
   }
-  // Ops that ran in 16 bits under a policy that has them on no list, with the number of calls.
+  // Returns the ops that ran in 16 bits although the active policy lists them nowhere, with the
+  // number of calls.
   std::map<std::string, int64_t> unlisted_in_16_bits() const;
 
   std::string table() const;

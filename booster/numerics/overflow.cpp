@@ -8,9 +8,9 @@ namespace booster::numerics {
 
 namespace {
 
-// The remedy, by the kind of op that made the first bad number.
+// The remedy, by the op that made the first bad value.
 struct Thumb {
-  const char* ops;  // names with blanks around
+  const char* ops;  // names surrounded by blanks
   Pitfall pitfall;
   const char* remedy;
 };
@@ -69,15 +69,15 @@ Origin origin(const std::string& op, const std::string& place, std::span<const T
   return origin;
 }
 
-// How likely it is that the problem began here: an op with an inf input may have received it on
-// purpose (a mask), but not if it turned it into nan; an op that passes on a nan is the last to
-// blame.
+// Returns how likely it is that the problem began here. An op with an inf input may have received
+// it on purpose (a mask), unless it turned it into nan. An op that passes on a nan is the least
+// likely origin.
 int blame(const Origin& origin) {
   if (origin.finite_inputs) return 2;
   return origin.has_nan && !origin.nan_inputs ? 1 : 0;
 }
 
-// "matmul in blocks.0.attn: f16 (2, 8): 1 inf, largest finite 3; largest inputs 300, 400"
+// Returns "matmul in blocks.0.attn: f16 (2, 8): 1 inf, largest finite 3; largest inputs 300, 400".
 std::string told(const Origin& origin) {
   std::string text = origin.op;
   if (!origin.place.empty()) text += " in " + origin.place;

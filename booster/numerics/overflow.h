@@ -1,9 +1,9 @@
-// Overflow forensics: where the first non-finite number of a step came from.
+// Overflow forensics: where the first non-finite value of a step came from.
 //
 // The trace examines every result in forward order until it finds an op with finite inputs and a
 // non-finite result, then every gradient in backward order in the same way. At the end of a step
-// that was skipped, or whose loss or gradients are not finite, `explain` reports the cause and what
-// helps. For one thread.
+// that was skipped, or whose loss or gradients are not finite, `explain` reports the cause and a
+// remedy. For one thread.
 #pragma once
 
 #include "booster/numerics/findings.h"
@@ -16,7 +16,7 @@
 
 namespace booster::numerics {
 
-// An op that produced non-finite numbers.
+// An op that produced non-finite values.
 struct Origin {
   std::string op, place;  // place: module or parameter
   std::string result;     // as formatted by describe()
@@ -24,8 +24,8 @@ struct Origin {
   std::vector<double> maxima;  // largest finite magnitude of each input
   bool finite_inputs = true;
   bool nan_inputs = false;
-  bool has_nan = false;   // the result has
-  bool only_nan = false;  // it has nan, but no inf
+  bool has_nan = false;   // the result contains nan
+  bool only_nan = false;  // the result contains nan but no inf
 };
 
 // Facts about the step in addition to the trace.
@@ -36,7 +36,7 @@ struct StepFacts {
   std::string bad_data;        // the model's input, if it was not finite
   std::string bad_parameter;   // a parameter that was not finite before the step
   std::string stale_gradient;  // a gradient that was not finite before backward began
-  int ranks = 1;               // whose gradients are summed
+  int ranks = 1;               // the ranks whose gradients are summed
 };
 
 class OverflowTrace {
@@ -47,7 +47,7 @@ class OverflowTrace {
   void backward(const std::string& op, std::span<const Tensor> g, std::span<const Tensor> d);
   void leaf(const std::string& parameter, const Tensor& gradient);
 
-  // The finding of a step that went wrong.
+  // Returns the finding for a step that went wrong.
   Finding explain(const StepFacts& facts) const;
 
  private:

@@ -1,5 +1,5 @@
-// The catalogue of pitfalls: what the 40 are called, how bad they are, and what helps.
-// docs/numerics.md says of each where it is found, or why it cannot happen here.
+// The catalogue of 40 pitfalls: their names, severity and remedies. docs/numerics.md states for
+// each where it is detected, or why it cannot happen here.
 #include "booster/numerics/findings.h"
 
 namespace booster::numerics {

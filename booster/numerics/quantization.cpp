@@ -12,12 +12,12 @@ namespace booster::numerics {
 
 namespace {
 
-constexpr double notable_share = 0.05;  // of numbers that become 0
-// A magnitude this many times smaller than its scale is made for leaves half of e4m3's exponents
+constexpr double notable_share = 0.05;  // of elements that become 0
+// A magnitude this many times smaller than its scale expects leaves half of e4m3's exponents
 // unused; one this many times larger is clipped to a quarter.
 constexpr double too_large_for = 256, too_small_for = 4;
 
-// The record of one use; its amax is not finite if a number was not.
+// Returns the record of one use; its amax is not finite if an element was not.
 QuantizedTensor look_at(const QuantizeEvent& event) {
   QuantizedTensor one = {.format = event.format, .uses = 1, .numbers = event.from.numel()};
   for (const double x : event.from.detach().to_vector<double>()) {
@@ -32,7 +32,7 @@ QuantizedTensor look_at(const QuantizeEvent& event) {
   return one;
 }
 
-// A description of the problem, or nothing.
+// Returns a description of the problem, or "".
 std::string complaint(const QuantizedTensor& one) {
   const std::string origin =
       one.age == 0 ? fmt::format("its largest magnitude is {:.3g}", one.amax)

@@ -1,5 +1,5 @@
-// What 8-bit floats lose of each tensor: the share of its numbers that become 0 or are clipped, and
-// whether a scale based on earlier magnitudes still fits. For one thread.
+// Measures what 8-bit floats lose of each tensor: the share of its elements that become 0 or are
+// clipped, and whether a scale based on earlier magnitudes still fits. For one thread.
 #pragma once
 
 #include "booster/numerics/findings.h"
@@ -10,16 +10,16 @@
 
 namespace booster::numerics {
 
-// Sums for one tensor over its observed uses. Uses with inf or nan are left out: their step is
-// skipped.
+// Sums for one tensor over its observed uses. Uses with inf or nan are left out, because their step
+// is skipped.
 struct QuantizedTensor {
   std::string format;
   int64_t uses = 0, numbers = 0;
   int64_t underflows = 0;  // not 0, but 0 in 8 bits
   int64_t overflows = 0;   // clipped
-  // of the last use
+  // Values of the last use.
   double amax = 0, scale = 0;
-  double scale_amax = 0;  // that the scale is based on, `age` passes ago; age 0: amax itself
+  double scale_amax = 0;  // that set `scale`, `age` passes ago; age 0: amax itself
   int64_t age = 0;
 
   double share_underflow() const;
@@ -28,12 +28,12 @@ struct QuantizedTensor {
 
 class QuantizationHealth {
  public:
-  // Adds a finding if many numbers become 0, or if a magnitude is far from the one that its scale
-  // is based on. Uses with the scale of a first pass, which is based on none, are only counted.
+  // Adds a finding if many elements become 0, or if a magnitude is far from the one that its scale
+  // is based on. A first pass has a scale based on no magnitude; such uses are only counted.
   void see(const QuantizeEvent& event, int64_t step, Findings& findings);
 
   const std::map<std::string, QuantizedTensor>& tensors() const { return tensors_; }
-  // Empty if none was seen.
+  // Returns "" if no tensor was seen.
   std::string table() const;
   nlohmann::ordered_json to_json() const;
 

@@ -12,7 +12,7 @@ namespace booster::numerics {
 
 namespace {
 
-// Paddle's names of dtypes.
+// Returns Paddle's name of the dtype.
 const char* precision_name(DType dtype) {
   switch (dtype) {
     case DType::f16: return "fp16";

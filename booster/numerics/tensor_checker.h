@@ -1,11 +1,11 @@
-// The tensor checker: one line of statistics per result of an op, in the format of
-// paddle.amp.debugging, for the results that the mode selects:
+// The tensor checker: one line of statistics per op result that the mode selects, in the format of
+// paddle.amp.debugging:
 //
 //   [PRECISION] [ERROR] in [device=cpu, op=log, tensor=head, dtype=fp32], numel=2, num_nan=0,
 //   num_inf=1, num_zero=1, max=0.000000e+00, min=-inf, mean=-inf          (one line)
 //
-// [ERROR], num_nan and num_inf appear only if a number is not finite. `tensor` is the module that
-// made it, or PARAMETER@GRAD; `op` is the name on the tape, with _grad for a gradient. Each step
+// [ERROR], num_nan and num_inf appear only if an element is not finite. `tensor` is the module that
+// made it, or PARAMETER@GRAD. `op` is the name on the tape, with _grad for a gradient. Each step
 // begins with a line "[STEP] n". Lines go to a file, for comparison of two runs (dump_compare.h),
 // or to standard error. For one thread.
 #pragma once
@@ -23,14 +23,14 @@ namespace booster::numerics {
 
 enum class CheckMode : uint8_t {
   none,
-  abort,   // the first non-finite number stops the run: an Error with the line
-  report,  // one line per result with such a number
+  abort,   // the first non-finite value stops the run: an Error with the line
+  report,  // one line per result with such a value
   range,   // the same, and f32 results beyond f16's range
   all,     // a line per result
 };
-// Their names, in order.
+// Returns the modes' names, in order.
 const std::vector<std::string>& check_mode_names();
-// Error with the legal names.
+// Returns the mode with this name; throws an error with the legal names.
 CheckMode check_mode(const std::string& name);
 
 struct CheckerOptions {
@@ -46,7 +46,7 @@ std::string precision_line(const std::string& op, const std::string& tensor, con
 
 class TensorChecker {
  public:
-  // Error if an op is on both lists or the file cannot be made.
+  // Throws if an op is on both lists or the file cannot be made.
   explicit TensorChecker(CheckerOptions options);
   void begin_step(int64_t step);
   // Examines a result (except integers). In mode abort, may throw an Error.
@@ -55,7 +55,7 @@ class TensorChecker {
   bool is_on() const { return options_.mode != CheckMode::none; }
   int64_t lines() const { return lines_; }
   int64_t bad_lines() const { return bad_lines_; }  // with [ERROR]
-  // Names on the lists that match no op seen.
+  // Returns the names on the lists that match no op seen.
   std::vector<std::string> names_never_seen() const;
 
  private:

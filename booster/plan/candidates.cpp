@@ -12,8 +12,8 @@ namespace {
 
 constexpr int most_microbatches = 64, most_chunks = 4;
 
-// The same model on a batch of another size: all but the parameters' own grows with it, and the
-// number of kernels, of which each has more to do.
+// Returns the same model for another batch size. All grows with it except the parameters' own cost
+// and the number of kernels, each of which has more to do.
 ModelCost with_rows(ModelCost model, int64_t rows) {
   const double factor = static_cast<double>(rows) / static_cast<double>(model.rows);
   for (PartCost* part : {&model.ends, &model.block}) {
@@ -27,7 +27,8 @@ ModelCost with_rows(ModelCost model, int64_t rows) {
   return model;
 }
 
-// Stage 3 is for whole models here, and stage 2 gains nothing where microbatches add up.
+// Stage 3 supports only models without pipeline stages, and stage 2 gains nothing if micro-batches
+// accumulate gradients.
 int most_zero(const Layout& layout) {
   if (layout.data * layout.sequence == 1) return 0;
   return layout.pipeline > 1 ? 1 : 3;
@@ -51,7 +52,7 @@ std::vector<Layout> meshes(int ranks) {
   return all;
 }
 
-// gpipe is left out: it takes as long as 1f1b, and holds more.
+// Leaves out gpipe: it takes as long as 1f1b and needs more memory.
 std::vector<Spread> schedules(const Layout& layout, const ModelCost& model) {
   if (layout.pipeline == 1) return {{.layout = layout}};
   std::vector<Spread> all;
@@ -69,7 +70,7 @@ std::vector<Spread> schedules(const Layout& layout, const ModelCost& model) {
   return all;
 }
 
-// With each ZeRO stage.
+// Returns the layout with each ZeRO stage.
 std::vector<Layout> sharings(const Layout& layout) {
   std::vector<Layout> all;
   for (int zero = 0; zero <= most_zero(layout); ++zero) {
@@ -79,7 +80,7 @@ std::vector<Layout> sharings(const Layout& layout) {
   return all;
 }
 
-// A plan, or where it does not fit in memory the same with blocks that run again.
+// Returns the plan, with recomputed blocks if it does not fit in memory otherwise.
 Plan fitting_plan(const ModelCost& batch, const Cluster& cluster, Spread spread) {
   Plan plan = {spread, batch.rows, predict(batch, cluster, spread)};
   if (plan.fits(cluster.machine) || batch.blocks == 0) return plan;
@@ -91,7 +92,7 @@ bool has_option(const RegistryEntry<Plugin>& plugin, const std::string& name) {
   return std::ranges::any_of(plugin.options, [&](const auto& one) { return one.name == name; });
 }
 
-// What the options of a layout do not say.
+// Returns the options that a layout does not express.
 nlohmann::json further_options(const Spread& spread) {
   nlohmann::json options = nlohmann::json::object();
   if (spread.recompute) options["recompute"] = true;
@@ -110,7 +111,7 @@ bool Plan::fits(const Machine& machine) const {
   return prediction.memory.peak() < machine.memory_gib * gib;
 }
 
-// The first plugin that can: those that do less come first.
+// Chooses the first suitable plugin: simpler plugins come first.
 nlohmann::json Plan::plugin() const {
   const nlohmann::json more = further_options(spread);
   for (const auto& entry : plugin_registry().entries()) {

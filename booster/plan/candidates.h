@@ -1,4 +1,4 @@
-// Ways to spread one training over the same ranks with the same samples in a step.
+// Ways to distribute one training over the same ranks with the same number of samples per step.
 #pragma once
 
 #include "booster/plan/prediction.h"
@@ -13,25 +13,26 @@ namespace booster::plan {
 
 struct Plan {
   Spread spread;
-  int64_t rows = 0;  // the batch of each place on the data axis
+  int64_t rows = 0;  // batch size of each data-parallel position
   Prediction prediction;
 
   bool fits(const Machine& machine) const;
-  // The section booster.plugin that trains so. Error if no plugin can.
+  // Returns the section booster.plugin for this plan. Throws if no plugin supports it.
   nlohmann::json plugin() const;
   // "data 4 x tensor 2, ZeRO 1"
   std::string describe() const;
 };
 
-// One of them. Error if the model cannot be spread so.
+// Returns one plan. Throws if the model cannot be spread like this.
 Plan plan_for(const ModelCost& model, const Cluster& cluster, const Spread& spread, int64_t rows);
 
-// Whether a strategy trains in this layout.
+// Returns whether a strategy trains in this layout.
 using Takes = std::function<bool(const Layout&)>;
 
-// Every mesh of data, pipeline, sequence and tensor axes, with each ZeRO stage and schedule that it
-// takes, for `samples` in a step: those that fit in memory first, and the fastest of them first.
-// What only costs time (blocks that run again in backward) is tried where memory wants it.
+// Returns a plan for every mesh of data, pipeline, sequence and tensor axes, each ZeRO stage that
+// `takes` accepts and each schedule, for `samples` per step. Plans that fit in memory come first,
+// fastest first. An option that saves memory but costs time (recomputation of blocks) is tried only
+// if memory requires it.
 std::vector<Plan> all_plans(
     const ModelCost& model, const Cluster& cluster, int64_t samples,
     const Takes& takes = [](const Layout&) { return true; });

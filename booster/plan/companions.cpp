@@ -17,7 +17,7 @@ namespace booster::plan {
 
 namespace {
 
-// Waits until the pipe's other end closes, which the parent's end does too.
+// Waits until the pipe's write end closes, which also happens when the parent ends.
 void wait_at(int pipe) {
   char byte = 0;
   while (read(pipe, &byte, 1) < 0 && errno == EINTR) {

@@ -1,5 +1,5 @@
-// Processes that do the same work while something is measured here, as the other ranks of a machine
-// will: they take their share of its memory's bandwidth, caches and clock.
+// Processes that do the same work while this process measures, like the other ranks of a machine.
+// They use their share of its memory bandwidth, caches and clock.
 #pragma once
 
 #include <sys/types.h>
@@ -11,21 +11,21 @@ namespace booster::plan {
 
 class Companions {
  public:
-  // Copies of this process, which do nothing yet. To be called before anything here has used
-  // several threads: a copy has but the calling one. Error if the system refuses.
+  // Forks copies of this process, which wait. Call it before this process has used several threads,
+  // since a copy only has the calling thread. Throws if the system refuses.
   Companions(int count, const std::function<void()>& work);
-  // Ends them; they also end with the thread that made them.
+  // Ends the processes; they also end with the thread that made them.
   ~Companions();
   Companions(const Companions&) = delete;
 
-  // From now on each does `work` again and again. An error in it is not told: it is the same that
-  // the caller will meet.
+  // Makes each process repeat `work` from now on. Errors in it are not reported: the caller will
+  // meet the same ones.
   void begin();
 
  private:
   void end();
 
-  int start_ = -1;  // the pipe that they wait at
+  int start_ = -1;  // the pipe that the processes wait at
   std::vector<pid_t> processes_;
 };
 

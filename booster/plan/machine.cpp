@@ -9,13 +9,13 @@ namespace booster::plan {
 namespace {
 
 // Dense peaks in TFLOP/s, 10^9 bytes per second, GiB; the wires in 10^9 bytes per second and
-// direction. Products of f32 numbers run in f32, not in TF32.
+// direction. Products of f32 run in f32, not in TF32.
 struct Gpu {
   const char* name;
   double f32, bf16, fp8, memory, gib, inside, between;
 };
 constexpr Gpu gpus[] = {
-    // NVIDIA's data sheets; V100 and RTX 3090 multiply fp16 at what stands under bf16
+    // NVIDIA's data sheets. For V100 and RTX 3090 the bf16 column holds their fp16 rate.
     {"v100", 15.7, 125, 125, 900, 32, 130, 12},
     {"a100", 19.5, 312, 312, 2039, 80, 230, 23},
     {"h100", 67, 989, 1979, 3350, 80, 370, 45},
@@ -27,7 +27,7 @@ constexpr Gpu gpus[] = {
 
 constexpr double product_share = 2.0 / 3, memory_share = 0.85;
 constexpr double launch = 4e-6, message = 10e-6, network_message = 20e-6;  // seconds
-// Of a node whose processors compute: 10 Gbit/s in 10^9 bytes per second, less what headers take.
+// 10 Gbit/s between nodes whose CPUs compute, in 10^9 bytes per second without headers.
 constexpr double ethernet = 1.1, ethernet_message = 50e-6;
 
 }  // namespace
@@ -67,7 +67,7 @@ Cluster this_machine(int ranks, int nodes, double network) {
                       .is_this_one = true},
           .nodes = nodes,
           .per_node = ranks,
-          // A message through shared memory is written, read, and added up where it arrives.
+          // A message through shared memory is written, read, and accumulated on arrival.
           .inside = {copy / (4.0 * ranks), 20e-6},
           .between = {network > 0 ? network : ethernet / ranks, ethernet_message}};
 }

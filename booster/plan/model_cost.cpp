@@ -41,7 +41,7 @@ ModelCost transformer_cost(const TransformerSizes& sizes, int64_t rows,
   const auto s = static_cast<double>(sizes.tokens), h = static_cast<double>(sizes.features);
   const double stream = static_cast<double>(rows) * s * h;  // elements
   const double tokens = static_cast<double>(rows) * s;
-  // Passes over the stream of a block's elementwise kernels, forward; twice as many backward.
+  // Passes of a block's elementwise kernels over the stream in forward; backward has twice as many.
   constexpr double passes = 10, products = 6, others = 8;
   const auto part = [&](double parameters, double attention, double streams) {
     const double gflop = (2 * parameters * tokens + attention) * 1e-9;

@@ -12,7 +12,7 @@ namespace booster::plan {
 namespace {
 
 constexpr double bucket_bytes = 25 << 20;
-constexpr double zero_bucket = 12 << 20;  // numbers of gradients
+constexpr double zero_bucket = 12 << 20;  // elements of gradients
 constexpr double streams_between_layers = 5;
 
 class Predictor {
@@ -24,7 +24,7 @@ class Predictor {
     sequence_ = ring_of(cluster, layout_.sequence, layout_.tensor);
     pipeline_ = ring_of(cluster, layout_.pipeline, model_ranks);
     data_ = ring_of(cluster, layout_.data, model_ranks * layout_.pipeline);
-    // Ranks with other tokens have the same parameters, as those with other samples do.
+    // Ranks with other tokens hold the same parameters, like ranks with other samples.
     data_.within *= sequence_.within;
     data_.nodes *= sequence_.nodes;
     shards_ = spread.shards_on_a_node ? data_.on_a_node() : data_;
@@ -47,8 +47,8 @@ class Predictor {
   }
 
  private:
-  // Parameters of a part on a tensor rank. The ends count on the first stage, as if the head were
-  // there too.
+  // Parameters of a part on one tensor-parallel rank. Both ends count on the first stage, as if it
+  // had the head too.
   double share_of(const PartCost& part) const {
     return part.parameters - part.cut + part.cut / layout_.tensor;
   }
@@ -57,11 +57,12 @@ class Predictor {
     const BytesPerParameter& bytes = model_.bytes;
     const int n = shards_.ranks(), zero = n > 1 ? layout_.zero_stage : 0;
     MemoryPlan& memory = result_.memory;
-    // A unit is whole while it computes, and the next one.
+    // The current unit and the next one are whole while they compute.
     const double unit = zero == 3 ? share_of(model_.block) : 0;
     memory.parameters =
         parameters_ * bytes.parameters / (zero == 3 ? n : 1) + 2 * unit * bytes.parameters;
-    // From forward to backward they are whole, unless a unit makes its own again.
+    // Copies are kept whole from forward to backward, unless recomputation makes each unit's copies
+    // again.
     memory.copies = (zero == 3 && spread_.recompute ? unit : parameters_) * bytes.copies;
     memory.gradients = parameters_ * bytes.gradients / (zero >= 2 ? n : 1);
     memory.masters = parameters_ * bytes.masters / (zero >= 1 ? n : 1);
@@ -70,11 +71,11 @@ class Predictor {
     memory.gradients_stay = zero == 0 && layout_.ranks() > 1;
     memory.activations = saved_bytes() * held_microbatches() / spread_.microbatches;
     memory.workspace = model_.workspace_bytes / layout_.sequence / spread_.microbatches;
-    // One block is whole while it runs again.
+    // One block's activations are complete while it is recomputed.
     if (spread_.recompute) memory.workspace += block_saved_bytes() / spread_.microbatches;
   }
 
-  // Gradients in messages: copied there whole, and a rank's part of what comes back.
+  // Communication buffers of gradients: a whole copy, and the rank's part of the result.
   double leaving_bytes(int zero, double unit) const {
     if (zero == 0) return 0;
     if (zero == 3) return 2 * unit * model_.bytes.gradients;
@@ -83,21 +84,21 @@ class Predictor {
     return zero == 1 ? message + whole / n : 2 * message - message / n;
   }
 
-  // That a block's forward pass leaves on a rank. Tensor ranks share out what lies within layers
-  // that are cut; what lies between them (sums, normalisations, results of projections) is whole on
-  // each.
+  // Bytes that a block's forward pass keeps on a rank. Tensor-parallel ranks split activations
+  // inside layers that are cut. Those between layers (sums, normalisations, outputs of projections)
+  // are whole on each rank.
   double block_saved_bytes() const {
     const double saved = model_.block.saved_bytes / layout_.sequence;
     const double between = std::min(saved, streams_between_layers * stream());
     return between + (saved - between) / layout_.tensor;
   }
 
-  // Of a batch, in forward. Blocks that run again keep their inputs.
+  // Bytes that a batch's forward pass keeps. Recomputed blocks keep only their inputs.
   double saved_bytes() const {
     return model_.ends.saved_bytes + blocks_ * (spread_.recompute ? stream() : block_saved_bytes());
   }
 
-  // Whose activations the first stage holds at once.
+  // Number of micro-batches whose activations the first stage holds at once.
   int held_microbatches() const {
     if (layout_.pipeline == 1) return spread_.microbatches;
     return (time_schedule(schedule()).peak_activations[0] + spread_.chunks - 1) / spread_.chunks;
@@ -106,7 +107,7 @@ class Predictor {
     return make_schedule(spread_.style, layout_.pipeline, spread_.microbatches, spread_.chunks);
   }
 
-  // Kernels run for each microbatch, on this rank's part of it.
+  // Seconds of the kernels for all micro-batches, on this rank's part.
   double part_seconds(const Works& ends, const Works& block) const {
     const double times = spread_.microbatches;
     const double share = 1 / times / layout_.tensor;  // of a kernel's work
@@ -122,7 +123,7 @@ class Predictor {
                              spread_.recompute ? block.forward + block.backward : block.backward);
     result_.compute = forward_ + backward_;
     if (layout_.pipeline == 1) return;
-    // Each piece of each microbatch is an action, and what it gives is sent.
+    // Each piece of each micro-batch is an action; its result is sent.
     const double actions = static_cast<double>(spread_.microbatches) * spread_.chunks;
     const double bytes = stream() / spread_.microbatches;
     const double send = pipeline_.send(bytes);
@@ -135,16 +136,16 @@ class Predictor {
     result_.traffic.push_back({"pipeline", gbytes, pipeline_.nodes > 1 ? gbytes : 0, sending});
   }
 
-  // Of a place on the data axis; each rank of a tensor group has all of a rank's tokens.
+  // Bytes at one data-parallel position; each rank of a tensor group has all of that rank's tokens.
   double stream() const { return model_.stream_bytes / layout_.sequence; }
 
-  // So many reduce-scatters or all-gathers of so many bytes, that nothing hides.
+  // Adds `times` reduce-scatters or all-gathers of `bytes` bytes that nothing hides.
   void exchange(const char* axis, const Ring& ring, double times, double bytes) {
     result_.traffic.push_back({axis, times * ring.sent(bytes), times * ring.sent_between(bytes),
                                times * ring.half(bytes)});
   }
 
-  // Two all-reduces in each pass of a block, or as much in halves.
+  // Two all-reduces per pass of a block, or the same volume as reduce-scatters and all-gathers.
   void exchange_layers() {
     if (tensor_.ranks() == 1) return;
     const double passes = spread_.recompute ? 3 : 2;
@@ -152,7 +153,8 @@ class Predictor {
              stream() / spread_.microbatches);
   }
 
-  // Around attention: queries, keys and values go to the ranks of their heads, and the result back.
+  // Around attention: queries, keys and values go to the ranks of their heads, and the results
+  // return.
   void exchange_tokens() {
     if (sequence_.ranks() == 1) return;
     const double passes = spread_.recompute ? 3 : 2;
@@ -160,7 +162,8 @@ class Predictor {
              stream() / layout_.tensor / spread_.microbatches);
   }
 
-  // What backward, or both passes, can hide, except for the last bucket.
+  // Returns the part of `seconds` that is exposed. Backward, or both passes, can hide all but the
+  // last bucket.
   double exposed(double seconds, double hidden_by, double buckets) const {
     if (!spread_.overlaps || cluster_.machine.is_this_one) return seconds;
     const double last = seconds / buckets;
@@ -185,8 +188,8 @@ class Predictor {
     result_.traffic.push_back({"data", data_.sent(bytes), data_.sent_between(bytes), seconds});
   }
 
-  // ZeRO 3: parameters come for either pass; where each node has a copy of everything, its parts of
-  // the gradients are summed with those of the others.
+  // ZeRO 3: parameters are gathered for each pass. If each node has a full copy, the parts of the
+  // gradients are also summed between nodes.
   void exchange_parts(double gradients, double weights) {
     const double bytes = gradients + 2 * weights, part = 2 * gradients / shards_.ranks();
     const Ring copies = spread_.shards_on_a_node ? data_.over_nodes() : Ring();
@@ -201,10 +204,10 @@ class Predictor {
   const Spread& spread_;
   const Layout layout_;
   Ring tensor_, sequence_, pipeline_;
-  Ring data_;              // those that have the same parameters
-  Ring shards_;            // those that share them out, with ZeRO
-  int blocks_ = 0;         // of a stage
-  double parameters_ = 0;  // of a rank, before ZeRO
+  Ring data_;              // ranks with the same parameters
+  Ring shards_;            // ranks that ZeRO shards over
+  int blocks_ = 0;         // per stage
+  double parameters_ = 0;  // per rank, before ZeRO
   double forward_ = 0, backward_ = 0;
   Prediction result_;
 };

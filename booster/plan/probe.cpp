@@ -26,7 +26,7 @@ constexpr size_t fewest_turns = 5, most_turns = 41;
 constexpr double seconds_of_turns = 4;
 constexpr const char* depth_options[] = {"depth", "n_layer"};
 
-// What one training cost; sums and multiples of it are those of a model with other blocks.
+// The cost of one training; linear combinations give the cost of a model with more blocks.
 struct Tried {
   PartCost part = {};
   BytesPerParameter kept = {0, 0, 0, 0, 0};  // in bytes of all parameters
@@ -40,7 +40,7 @@ PartCost combined(const PartCost& a, const PartCost& b, double factor) {
           a.saved_bytes + b.saved_bytes * factor};
 }
 
-// a + b * factor
+// Returns a + b * factor.
 Tried combined(const Tried& a, const Tried& b, double factor) {
   const auto sum = [&](double BytesPerParameter::*what) {
     return a.kept.*what + b.kept.*what * factor;
@@ -59,7 +59,7 @@ struct Batch {
   Tensor input, target;
 };
 
-// Numbers of the shape that a model with these options reads.
+// Returns values of the shape that a model with these options reads.
 Batch drawn_batch(const OptionValues& model, const TriedStep& size) {
   const auto ids = [](Shape shape) { return zeros(std::move(shape), {.dtype = DType::i64}); };
   const Tensor labels = ids({size.rows});
@@ -85,7 +85,7 @@ BytesPerParameter kept_bytes() {
           of(MemoryTag::masters), of(MemoryTag::optimizer_state)};
 }
 
-// Adds the kernels of a step to the passes; what passes between kernels is theirs, too.
+// Adds the kernels of a step to the passes. Time between kernels is distributed over them.
 void add_work(const Profiler& profiler, Tried& tried) {
   double busy = 0;
   for (const ProfileRow& row : profiler.rows())
@@ -104,7 +104,8 @@ void add_work(const Profiler& profiler, Tried& tried) {
   }
 }
 
-// Numbers of the parameters that tensor ranks would share out; 0: no plan comes with the model.
+// Returns the number of parameter elements that tensor-parallel ranks would split; 0 if the model
+// has no tensor plan.
 double cut_parameters(const Model& model) {
   int64_t count = 0;
   for (const PlannedLayer& layer :
@@ -116,7 +117,7 @@ double cut_parameters(const Model& model) {
   return static_cast<double>(count);
 }
 
-// A training of such a model. Several may exist, one after another makes a step.
+// A training of such a model. Several may exist; their steps run one at a time.
 class Trial {
  public:
   Trial(const Config& config, const OptionValues& model_options, const TriedStep& size)
@@ -137,14 +138,14 @@ class Trial {
     result_.peak = static_cast<double>(allocator_stats().peak_bytes) - before_.peak;
   }
 
-  // A step more, whose time counts.
+  // Runs one more step, which is timed.
   void take_turn() {
     Profiler& profiler = *turns_.emplace_back(std::make_unique<Profiler>());
     step();
     profiler.stop();
   }
 
-  // With the times of the median step.
+  // Returns the cost with the times of the median step.
   Tried result() {
     const auto middle = turns_.begin() + static_cast<ptrdiff_t>(turns_.size() / 2);
     std::ranges::nth_element(turns_, middle, {}, [](const auto& turn) { return turn->seconds(); });
@@ -163,14 +164,14 @@ class Trial {
                                       batch_.target, {.label_smoothing = size_.label_smoothing});
     result_.part.saved_bytes = live_bytes() - start;
     booster_.backward(loss, opt);
-    // Later others' trials keep some, too.
+    // Only before the timed turns: later, other trials hold memory too.
     if (turns_.empty()) result_.kept = combined({.kept = kept_bytes()}, before_, -1).kept;
     if (size_.clip_grad_norm > 0) opt.clip_grad_by_norm(size_.clip_grad_norm);
     opt.step();
   }
 
   TriedStep size_;
-  Tried before_;  // bytes that were there
+  Tried before_;  // bytes in use before
   Booster booster_;
   Batch batch_;
   std::optional<BoostedPair> boosted_;
@@ -178,7 +179,7 @@ class Trial {
   std::vector<std::unique_ptr<Profiler>> turns_;
 };
 
-// In turns, so that what else the machine does meets all of them alike.
+// Runs the trials in turns, so that other load on the machine affects all of them equally.
 void take_turns(std::vector<Trial*> trials, bool timed) {
   const int64_t start = kernels::trace_clock();
   const auto spent = [&] { return static_cast<double>(kernels::trace_clock() - start) * 1e-9; };

@@ -1,7 +1,7 @@
-// Tries a training on this machine, made shorter: a model of blocks is trained for some steps with
-// one block and with four, in turns, and what a block adds is what each of the others will. So the
-// numbers are those of the strategy, the optimizer and the kernels that will run. A time is that of
-// a median step: what else the machine does now, it will do then.
+// Tries a shortened training on this machine. A model made of blocks is trained for some steps with
+// one block and with four, in turns; the difference gives the cost per block. So the results
+// include the real strategy, optimizer and kernels. Times are medians, and assume that the machine
+// stays as loaded as now.
 #pragma once
 
 #include "booster/config/config.h"
@@ -11,13 +11,14 @@ namespace booster::plan {
 
 struct TriedStep {
   int64_t rows = 16;                               // samples
-  int64_t tokens = 0;                              // of each text; 0: as many as the model takes
-  double clip_grad_norm = 0, label_smoothing = 0;  // as a program does; 0: not at all
-  bool timed = true;  // else work is counted and memory measured alone, which takes fewer steps
+  int64_t tokens = 0;                              // of each text; 0: the model's maximum
+  double clip_grad_norm = 0, label_smoothing = 0;  // as in the program; 0: off
+  bool timed = true;  // false: only counts work and measures memory, with fewer steps
 };
 
-// The cost of the config's model, in its strategy, with its optimizer, on so many threads. Error if
-// the strategy refuses to train. Takes seconds, and the memory of models of one and four blocks.
+// Returns the cost of the config's model with its strategy and optimizer on `threads` threads.
+// Throws if the strategy refuses to train. Takes seconds, and the memory of models with one and
+// with four blocks.
 ModelCost probe(const Config& config, const TriedStep& step, int threads);
 
 }  // namespace booster::plan

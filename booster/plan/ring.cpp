@@ -34,7 +34,7 @@ double Ring::sent_between(double bytes) const { return share_sent(nodes) * bytes
 Ring ring_of(const Cluster& cluster, int ranks, int apart) {
   const int places = cluster.nodes == 1 ? ranks : std::max(1, cluster.per_node / apart);
   int within = std::min(ranks, places);
-  while (ranks % within != 0) --within;  // nodes that hold as many each
+  while (ranks % within != 0) --within;  // the same number on each node
   return {within, ranks / within, cluster.inside, cluster.between};
 }
 

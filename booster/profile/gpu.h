@@ -1,4 +1,4 @@
-// How a profile tells and calls GPUs.
+// How profiles recognise and name GPUs.
 #pragma once
 
 #include "kernels/arguments/view.h"

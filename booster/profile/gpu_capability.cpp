@@ -20,7 +20,7 @@ bool has(Capability gpu, Capability wanted) {
   return gpu.major != wanted.major ? gpu.major > wanted.major : gpu.minor >= wanted.minor;
 }
 
-// The strategy that loses least among the fast ones.
+// Returns the most precise of the fast strategies.
 const char* best_on(Capability gpu) {
   for (const char* dtype : {"bf16", "fp16"})
     if (has_matrix_units(dtype, gpu)) return dtype;

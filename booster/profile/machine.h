@@ -1,4 +1,4 @@
-// The hardware and software behind a result: for run.json, benchmarks and `booster doctor`.
+// The hardware and software of a result: for run.json, benchmarks and `booster doctor`.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,11 +7,11 @@
 
 namespace booster {
 
-// Model name of the processor, as reported by the system.
+// Returns the processor's model name, as the system reports it.
 std::string processor_name();
-// Processors that this process may use.
+// Returns the number of processors that this process may use.
 int usable_cores();
-// True if the CPU variant in use has native bf16 multiplication.
+// Returns true if the CPU variant in use has native bf16 multiplication.
 bool has_native_bf16();
 // The strategy that mixed_precision "auto" selects on this machine, and why.
 struct AutoPrecision {
@@ -19,9 +19,9 @@ struct AutoPrecision {
   std::string reason;  // "this processor multiplies bf16 natively (avx512_bf16)"
 };
 AutoPrecision auto_precision();
-// {"host", "processor", "cores", "memory_gib", "variant", "threads"}
+// Returns {"host", "processor", "cores", "memory_gib", "variant", "threads"}.
 nlohmann::json machine_info();
-// {"booster", "onednn", "compiler"}
+// Returns {"booster", "onednn", "compiler"}.
 nlohmann::json library_versions();
 
 }  // namespace booster

@@ -11,7 +11,8 @@ namespace booster {
 
 namespace {
 
-// Seconds of the fastest call among those that fit into `budget`; the first one only warms up.
+// Returns the seconds of the fastest call among those that fit into `budget`; the first call only
+// warms up.
 template <class Work>
 double fastest(double budget, Work&& work) {
   using Clock = std::chrono::steady_clock;

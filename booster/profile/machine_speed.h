@@ -1,4 +1,4 @@
-// Peak rates of this machine, measured now: the reference for the profiler's table and `booster
+// Measures peak rates of this machine now: the reference for the profiler's table and `booster
 // doctor`. Call from one thread at a time; the kernels use all their threads.
 #pragma once
 
@@ -6,16 +6,18 @@
 
 namespace booster {
 
-// 10^9 FLOP a second of a 1024 x 1024 x 1024 matrix product in this dtype, the best of `seconds`.
+// Returns the best rate, in 10^9 FLOP per second, of a 1024 x 1024 x 1024 matrix product in this
+// dtype within `seconds`.
 double measure_matmul_gflops(DType dtype, double seconds);
-// The same on a GPU, of the first size from 128 on, doubled each time, that takes a millisecond: up
-// to 4096, since small ones do not fill it.
+// Measures the same on a GPU. Uses the first size from 128 on, doubled each time up to 4096, that
+// takes a millisecond, since small products do not fill a GPU.
 struct MatmulRate {
   double gflops = 0;
   int64_t size = 0;
 };
 MatmulRate measure_matmul_rate(Device gpu, DType dtype, double seconds);
-// 10^9 bytes a second, read and written, of a copy far larger than the caches.
+// Returns the rate of a copy far larger than the caches, in 10^9 bytes per second, read and
+// written.
 double measure_copy_gbytes_per_s(double seconds);
 
 }  // namespace booster

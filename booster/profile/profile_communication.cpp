@@ -1,5 +1,5 @@
-// How much of the communication was hidden: collectives run on a thread of their own, so they cost
-// nothing but what the main thread waits for them, and the core that they use.
+// Computes how much of the communication was hidden. Collectives run on their own thread. They cost
+// the main thread only its waits, plus the core that they use.
 #include "booster/profile/profiler.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace booster {
 
 namespace {
 
-using Intervals = std::vector<std::pair<int64_t, int64_t>>;  // that do not overlap
+using Intervals = std::vector<std::pair<int64_t, int64_t>>;  // disjoint
 
 bool is_wait(const kernels::Span& span) { return std::strcmp(span.name, "wait for ranks") == 0; }
 

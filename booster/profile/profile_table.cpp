@@ -1,5 +1,5 @@
-// The profiler's table: one line per kernel and phase, and a line for the time between them; those
-// of GPUs above those of the host.
+// The profiler's table: one line per kernel and phase, and a line for the time between them. GPU
+// rows come before host rows.
 #include "booster/profile/gpu.h"
 #include "booster/profile/machine_speed.h"
 #include "booster/profile/profiler.h"
@@ -17,7 +17,7 @@ constexpr double seconds_per_rate = 0.2;
 
 bool has_share(const ProfileRow& row) { return row.on_main_thread || is_gpu(row.device); }
 
-// Rates of matrix products, for the dtypes that the rows multiply in, and where.
+// Rates of matrix products, for the dtypes and devices of the rows.
 class Bounds {
  public:
   explicit Bounds(const std::vector<ProfileRow>& rows) {
@@ -58,14 +58,14 @@ class Bounds {
   std::vector<Bound> all_;
 };
 
-// A number right-aligned in `width` columns, blank if there is none.
+// Returns a number right-aligned in `width` columns, blank if it is not positive.
 std::string cell(double value, int width, int digits) {
   return value > 0 ? fmt::format("{:{}.{}f}", value, width, digits) : std::string(width, ' ');
 }
 
 constexpr int name_width = 32;
 
-// A kernel may be shorter than a GPU's clock tells apart.
+// A kernel may be shorter than the resolution of a GPU's clock.
 double per_second(double amount, const ProfileRow& row) {
   return row.seconds > 0 ? amount / row.seconds : 0;
 }
@@ -84,7 +84,7 @@ std::string rest_line(const std::string& name, double seconds, double total) {
                      cell(1e3 * seconds, 9, 2), cell(100 * seconds / total, 6, 1));
 }
 
-// Seconds of the main thread by phase, in the order of the step.
+// Returns the main thread's seconds by phase, in the order of the step.
 std::string phases_of(const ProfileThread& main, double total) {
   std::vector<std::pair<std::string, int64_t>> sums;
   for (const auto& event : main.events) {

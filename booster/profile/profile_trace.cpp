@@ -21,7 +21,7 @@ std::string quoted(const std::string& text) {
 
 double microseconds(int64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-3; }
 
-// The events of one rank: its process.
+// The events of one rank, as one process of the trace.
 class RankTrace {
  public:
   explicit RankTrace(int rank) : rank_(rank) {
@@ -35,7 +35,8 @@ class RankTrace {
       const bool is_launch = is_gpu(event.device);
       add_span(number, event.span, is_launch ? "launch" : name_of(event.span.kind),
                event.span.begin, event.span.end);
-      // Kernels do not nest; scopes end later than the spans listed after them.
+      // Kernels do not nest; scopes end later than the spans listed after them, so they are
+      // skipped.
       if (event.span.kind != kernels::SpanKind::kernel) continue;
       if (std::exchange(live_bytes_, event.live_bytes) != event.live_bytes)
         add("\"ph\":\"C\",\"name\":\"memory\",\"ts\":{:.3f},\"args\":{{\"live MB\":{:.3f}}}",
@@ -43,7 +44,7 @@ class RankTrace {
     }
   }
 
-  // The kernels that a GPU ran, as those of a thread with this number.
+  // Adds the kernels that a GPU ran as the events of a thread with this number.
   void add_gpu(int number, Device gpu, const std::vector<ProfileThread>& threads) {
     add("\"ph\":\"M\",\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":{}}}", number,
         quoted(gpu_name(gpu)));

@@ -1,4 +1,4 @@
-// The recorder: a log per thread, so that threads do not wait for one another.
+// The recorder: one log per thread, so that threads do not wait for one another.
 #include "booster/profile/profiler.h"
 
 #include "booster/profile/gpu.h"
@@ -34,7 +34,7 @@ class Recorder {
     ++recording_;
     logs_.clear();
   }
-  // From now on; the calling thread's log is the first one.
+  // Records from now on; the calling thread's log is the first one.
   void listen() {
     log();
     kernels::gpu_times_wanted = true;
@@ -190,7 +190,7 @@ void Profiler::read_gpu_times() try {
     event->gpu_begin = time.begin;
     event->gpu_end = time.end;
   }
-} catch (const Error&) {  // of a GPU that works no more, which the program's next call tells
+} catch (const Error&) {  // from a failed GPU; the program's next call reports it
 }
 
 std::vector<ProfileRow> Profiler::rows() const {

@@ -1,4 +1,4 @@
-// By what a result was made: the command, and the revisions of the sources. For run.json.
+// The origin of a result: the command, and the revisions of the sources. For run.json.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,18 +8,19 @@
 
 namespace booster {
 
-// The words that started this process, the program's name first.
+// Returns the words that started this process, the program's name first.
 std::vector<std::string> command_line();
 
-// The commit that git has checked out in the working folder, as 40 digits, with "-dirty" behind it
-// if tracked files were changed; "" if the folder belongs to no work tree or there is no git. Runs
+// Returns the commit checked out in the working folder, as 40 digits, followed by "-dirty" if
+// tracked files were changed. Returns "" if the folder is in no work tree or git is missing. Runs
 // git.
 std::string folder_revision();
 
-// The same of the folder that the library was built in, then; "" if that was no work tree.
+// Returns the same for the folder and the time of the library's build; "" if it was no work tree.
 const char* build_revision();
 
-// {"folder": revision of the working folder, "library": revision of the build}; null where unknown.
+// Returns {"folder": revision of the working folder, "library": revision of the build}, with null
+// for unknown ones.
 nlohmann::json revisions();
 
 }  // namespace booster

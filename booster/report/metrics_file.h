@@ -1,5 +1,5 @@
 // metrics.jsonl, the curves of a training: one JSON object for each logged step and each
-// validation, with its "step". Read without trust: the file may be damaged, or still grow.
+// validation, with its "step". Treated as untrusted: the file may be damaged, or still grow.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,7 +13,7 @@
 namespace booster::report {
 
 struct MetricsFile {
-  // A line that is no JSON object, and why.
+  // A line that is not a JSON object, and the reason.
   struct LeftOut {
     int64_t line;
     std::string reason;
@@ -23,15 +23,15 @@ struct MetricsFile {
   std::vector<LeftOut> left_out;
   bool readable = false;
 
-  // The numbers of `key` with their steps; none of lines without either.
+  // Returns the values of `key` with their steps; skips lines that lack either.
   std::vector<std::pair<double, double>> series(const std::string& key) const;
-  // "lines 3, 7 to 9 (line 3: not JSON)"; "" if none was left out.
+  // Returns "lines 3, 7 to 9 (line 3: not JSON)"; "" if no line was left out.
   std::string describe_left_out() const;
 };
 
 MetricsFile read_metrics(const std::filesystem::path& file);
 
-// curves.svg: training loss, learning rate and validation accuracy over the steps, as a file.
+// Returns curves.svg: training loss, learning rate and validation accuracy over the steps.
 std::string curves_file(const MetricsFile& metrics);
 
 }  // namespace booster::report

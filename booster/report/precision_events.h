@@ -1,4 +1,4 @@
-// What a strategy did about numbers that did not fit, as far as the metrics of a run tell.
+// What a strategy did about values that did not fit, derived from the metrics of a run.
 #pragma once
 
 #include "booster/report/run_folder.h"
@@ -8,14 +8,14 @@
 
 namespace booster::report {
 
-// Between two logged steps: metrics have a line every train.log_every of them.
+// An event between two logged steps: metrics have a line every train.log_every steps.
 struct PrecisionEvent {
-  double from = 0, to = 0;  // steps; the line of `to` tells, the one of `from` does not
+  double from = 0, to = 0;  // steps (from, to]: first reported by the line of `to`
   std::string what;         // "2 steps skipped; loss scale 65536 to 32768"
 };
 
-// By step: skipped steps, changes of the loss scale, losses that are not finite (null in the file)
-// and refusals.
+// Returns the events by step: skipped steps, changes of the loss scale, non-finite losses (null in
+// the file) and refusals.
 std::vector<PrecisionEvent> precision_events(const RunFolder& run);
 
 }  // namespace booster::report

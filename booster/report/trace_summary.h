@@ -1,4 +1,4 @@
-// Where the time of profiled steps went, from the trace.json that the profiler wrote.
+// Times of profiled steps, from the trace.json that the profiler wrote.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct TraceSummary {
   int64_t left_out = 0;           // events that could not be read
 };
 
-// Of rank 0's main thread; kernels that its GPU ran by the GPU's time. Read line by line, so that a
-// trace may be larger than memory; empty for a file that is none.
+// Summarises rank 0's main thread; kernels on its GPU count with the GPU's time. Reads line by
+// line, so a trace may be larger than memory. Returns an empty summary for a file that is no trace.
 TraceSummary summarize_trace(const std::filesystem::path& path);
 
 }  // namespace booster::report

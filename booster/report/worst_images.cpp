@@ -27,7 +27,7 @@ int scaled(int side, int longest) {
 Json thumbnail(const ImageDataset& images, int64_t index) {
   try {
     const auto file = images.file_bytes(index);
-    const Image image = decode_image(file, images.path(index));  // else no browser could show it
+    const Image image = decode_image(file, images.path(index));  // throws if undecodable
     const bool is_jpeg = file[0] == 0xFF;
     if (is_jpeg && file.size() <= small_file) return base64(std::string(file.begin(), file.end()));
     const int longest = std::max({image.width(), image.height(), thumbnail_side});
@@ -40,7 +40,7 @@ Json thumbnail(const ImageDataset& images, int64_t index) {
   }
 }
 
-// JSON has no numbers that are not finite.
+// Returns null for a non-finite value, which JSON cannot express.
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
 }  // namespace

@@ -9,14 +9,14 @@ namespace booster {
 
 namespace {
 
-// Ranks that one rank keeps waiting at one place.
+// The ranks that wait for one rank at one place.
 struct Kept {
   LongWait wait;  // the longest
   std::string ranks;
   int count = 0;
 };
 
-// "rank 1 (pid 4242 on host)" is the rank with the label "rank 1".
+// "rank 1 (pid 4242 on host)" has the label "rank 1".
 bool names(const std::string& rank, const std::string& label) {
   return rank == label || rank.starts_with(label + " ");
 }

@@ -1,4 +1,4 @@
-// Tells while a run hangs which rank the others wait for, from the notes of those that wait.
+// Reports, while a run hangs, which rank the others wait for, from the notes of the waiting ranks.
 #pragma once
 
 #include "parallel/rendezvous/rank_notes.h"
@@ -10,9 +10,9 @@ namespace booster {
 
 class HangReport {
  public:
-  // What to tell, without a line break; "" if it is not time: it is told once the notes of all have
-  // come, then each time after twice as long. `waits`: those that wait long now, by the label of
-  // the rank ("rank 0"); `doing`: what is known of ranks, such as "saves a checkpoint".
+  // Returns a report without a line break, or "" if none is due. The first is due once the notes of
+  // all have arrived; each later one after twice the time. `waits`: the ranks that have waited
+  // long, by label ("rank 0"). `doing`: what is known of ranks, such as "saves a checkpoint".
   std::string due(const std::map<std::string, LongWait>& waits,
                   const std::map<std::string, std::string>& doing);
 

@@ -22,7 +22,7 @@ constexpr size_t longest_host = 253;
 constexpr size_t most_hosts = 65536;
 constexpr int most_slots = 4096;
 
-// A host that starts with anything but a letter or digit could be an option of ssh.
+// Refuses a host that does not start with a letter or digit: ssh could take it for an option.
 void check_host(const std::string& name, const std::string& where) {
   const auto legal = [](unsigned char c) {
     return c < 128 && (std::isalnum(c) || c == '.' || c == '_' || c == '-');
@@ -46,7 +46,7 @@ Host& add_host(std::vector<Host>& hosts, const std::string& name, const std::str
   return hosts.emplace_back(Host{name});
 }
 
-// A number that follows `name=`, or 0 if that is not what the word is.
+// Returns the number after `name=`, or 0 if the word has another form.
 int attribute(std::string_view word, std::string_view name, int most) {
   if (!word.starts_with(name)) return 0;
   word.remove_prefix(name.size());
@@ -88,7 +88,7 @@ std::vector<Host> read_hostfile(const std::string& path) {
   return hosts;
 }
 
-// Keeps the hosts for which `keep(is it in the list)` is true; error if the list names an unknown
+// Keeps the hosts for which `keep(is it in the list)` is true; throws if the list names an unknown
 // host.
 template <class Keep>
 void filter(std::vector<Host>& hosts, const std::string& list, const std::string& where,
@@ -167,7 +167,7 @@ int ranks_on(const Host& host, const RunOptions& options) {
 
 namespace {
 
-// What tells the launcher on node `node` who its ranks are.
+// Returns the options that give the launcher on node `node` its ranks.
 std::vector<std::string> place_of_node(const RunOptions& options, const std::vector<Host>& hosts,
                                        size_t node) {
   const int own = ranks_on(hosts[node], options);
@@ -190,7 +190,7 @@ std::vector<std::string> place_of_node(const RunOptions& options, const std::vec
 
 }  // namespace
 
-// A connection that is cut must end some time, so that the run does.
+// A broken connection must be noticed within a bounded time, so that the run ends.
 std::vector<std::string> ssh_command(const RunOptions& options, const std::vector<Host>& hosts,
                                      int node) {
   std::vector<std::string> remote = {"env"};

@@ -10,23 +10,23 @@ namespace booster {
 
 struct Host {
   std::string name;
-  int slots = 0;  // ranks that it takes, or 0 if that is not said
-  int port = 0;   // of ssh, or 0 if that is not said
+  int slots = 0;  // ranks on it, or 0 if not given
+  int port = 0;   // of ssh, or 0 if not given
 };
 
-// From --host or --hostfile, --include and --exclude, in the order given; empty if none are given.
-// A hostfile line is a name, optionally followed by `slots=N` or `port=N`; `#` begins a comment.
-// Error for an invalid host name, such as one that ssh would take for an option.
+// Returns the hosts from --host or --hostfile, --include and --exclude, in the order given; empty
+// if none are given. A hostfile line is a name, optionally followed by `slots=N` or `port=N`; `#`
+// begins a comment. Throws for an invalid host name, such as one that ssh would take for an option.
 std::vector<Host> hosts_of(const RunOptions& options);
-// As many as --nproc_per_node says, or else its slots, or else 1. Error for more than its slots.
+// Returns --nproc_per_node, else the host's slots, else 1. Throws if it exceeds the slots.
 int ranks_on(const Host& host, const RunOptions& options);
 
 // Quotes `text` as one word for a POSIX shell.
 std::string shell_quoted(const std::string& text);
 std::string shell_line(const std::vector<std::string>& words);
 
-// Arguments of ssh that run `booster run` for node `node` in the same folder on that machine.
-// Variables named BOOSTER_*, NCCL_*, GLOO_* or OMP_*, and those of --env, are forwarded.
+// Returns the ssh arguments that run `booster run` for node `node` in the same folder on that
+// machine. Forwards variables named BOOSTER_*, NCCL_*, GLOO_* or OMP_*, and the variables of --env.
 std::vector<std::string> ssh_command(const RunOptions& options, const std::vector<Host>& hosts,
                                      int node);
 

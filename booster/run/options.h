@@ -7,7 +7,7 @@
 namespace booster {
 
 struct RunOptions {
-  int nproc_per_node = 0;  // 0: as many as the hostfile says, or 1
+  int nproc_per_node = 0;  // 0: the hostfile's number, or 1
   int nnodes = 1;
   int node_rank = 0;
   std::string master_addr;  // "": chosen by the launcher
@@ -17,18 +17,19 @@ struct RunOptions {
   std::vector<std::string> env;  // NAME or NAME=VALUE
   std::string log_dir;
   int max_restarts = 0;
-  // Set for remote nodes whose ranks are not as many as those of the others (0: they are), and
-  // when they are started again.
+  // Set for remote nodes with a different number of ranks than other nodes (0: the same number),
+  // and when they are started again.
   int first_rank = 0, world_size = 0, restart_count = 0;
   int grace = 30;  // seconds from a signal until ranks that still run are killed
   bool dry_run = false;
-  bool stop_at_eof = false;  // the end of standard input counts as SIGTERM (set for remote nodes)
+  bool stop_at_eof = false;  // treat the end of standard input as SIGTERM (set for remote nodes)
   bool secret_at_stdin = false;  // its first line is BOOSTER_SECRET (set for remote nodes)
   bool help = false;
   std::vector<std::string> command;  // the program and its arguments, unchanged
 };
 
-// Options end at the first word that is not an option, or at `--`. Error for a wrong name or value.
+// Parses options up to the first word that is not an option, or `--`. Throws for a wrong name or
+// value.
 RunOptions parse_run_options(const std::vector<std::string>& args);
 std::string run_help();
 

@@ -50,7 +50,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
   return pointers;
 }
 
-// Not the terminal: a background process that read it would be stopped.
+// Does not pass on the terminal: a background process that reads it would be stopped.
 int input_for(const Launch& launch, const Pipe& held) {
   if (launch.holds_input) return held.read;
   return isatty(STDIN_FILENO) || !launch.inherits_terminal ? open("/dev/null", O_RDONLY | O_CLOEXEC)
@@ -122,7 +122,8 @@ std::string make_folder() {
   return "";
 }
 
-// A process that is being killed may still make a file.
+// Kills the groups and removes the folder. Removes it twice, since a process that is being killed
+// may still create a file.
 void end_groups(const std::set<pid_t>& groups, const std::string& folder) {
   for (const pid_t group : groups) kill(-group, SIGKILL);
   const auto any_left = [&] {
@@ -134,8 +135,8 @@ void end_groups(const std::set<pid_t>& groups, const std::string& folder) {
   std::filesystem::remove_all(folder, ignored);
 }
 
-// The keeper process: it tells the name of its folder, reads process groups from the pipe and acts
-// when the pipe closes.
+// The keeper process: it sends the name of its folder, reads process groups from the pipe, and
+// cleans up when the pipe closes.
 [[noreturn]] void keep(int groups_from, int name_to) try {
   const std::string folder = make_folder();
   if (folder.empty()) _exit(1);
@@ -147,7 +148,7 @@ void end_groups(const std::set<pid_t>& groups, const std::string& folder) {
     message > 0 ? void(groups.insert(message)) : void(groups.erase(-message));
   end_groups(groups, folder);
   _exit(0);
-} catch (...) {  // in the child nothing of what called keep() is to run
+} catch (...) {  // the child must not run any code of keep()'s caller
   _exit(1);
 }
 
@@ -173,7 +174,7 @@ Keeper::Keeper() {
     sigprocmask(SIG_SETMASK, &all, nullptr);
     dup2(pipe.read, STDIN_FILENO);
     dup2(name.write, STDOUT_FILENO);
-    close_range(STDOUT_FILENO + 1, ~0U, 0);  // no reader should wait for its copies
+    close_range(STDOUT_FILENO + 1, ~0U, 0);  // copies would keep the readers' pipes open
     keep(STDIN_FILENO, STDOUT_FILENO);
   }
   close_all({pipe.read, name.write});

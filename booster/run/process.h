@@ -16,29 +16,31 @@ struct Launch {
   std::string label;     // "rank 1", or "node 1 (host)"
   std::string prefix;    // before each line of its output; "" passes bytes unchanged
   std::string log_path;  // "": no log
-  std::string notes;     // the rank's BOOSTER_NOTES (rendezvous/rank_notes.h); "": none are read
+  std::string notes;     // the rank's BOOSTER_NOTES (parallel/rendezvous/rank_notes.h); "": not read
   std::string path;      // of the program
   std::vector<std::string> arguments;              // the first is the program's name
   std::map<std::string, std::string> environment;  // added to the launcher's own
   bool inherits_terminal = false;  // its output may go directly to the launcher's terminal
   bool holds_input = false;        // its standard input stays open while the launcher runs
-  std::string input;               // with holds_input: what it reads there first, 1 KB at most
+  std::string input;               // with holds_input: the first input, at most 1 KB
 };
 
 struct Process {
   pid_t pid = -1;  // leads its own process group
-  int out = -1;    // pipe ends to read its output from; -1 where it inherits the terminal
+  int out = -1;    // pipe ends of its output; -1 if it inherits the terminal
   int error = -1;
   int input = -1;  // with holds_input: end to keep open
 };
 
-// Error, naming the program and the reason, if it cannot be started. The process gets SIGKILL when
-// the calling thread ends; SIGHUP, SIGINT, SIGTERM and SIGCHLD are unblocked in it.
+// Starts the process. Throws an Error that names the program and the reason if it cannot. The
+// process gets SIGKILL when the calling thread ends; SIGHUP, SIGINT, SIGTERM and SIGCHLD are
+// unblocked in it.
 Process start(const Launch& launch);
 
-// A process that makes a private folder, in memory if possible, and kills process groups, then
-// removes the folder, when this process ends in any way, even by SIGKILL. If it is killed itself,
-// that is told, and the destructor does its work. First it clears away what killed tools have left.
+// A keeper process with a private folder, in memory if possible. When this process ends in any
+// way, even by SIGKILL, the keeper kills the watched process groups and removes the folder. If the
+// keeper is killed, that is reported and the destructor cleans up instead. On start it removes
+// leftovers of killed tools.
 class Keeper {
  public:
   Keeper();
@@ -52,7 +54,7 @@ class Keeper {
  private:
   void tell(pid_t message);
   std::string folder_;
-  std::optional<Place> place_;  // so that nobody takes the folder for a dead run's
+  std::optional<Place> place_;  // marks the folder as in use, so that no other tool removes it
   pid_t pid_ = -1;
   int pipe_ = -1;
   bool lives_ = true;

@@ -5,8 +5,8 @@
 
 namespace booster {
 
-// Path of the executable file, looked up in PATH unless the name contains a '/'. Error, with the
-// nearest name, if it does not exist, is a folder or is not executable.
+// Returns the path of the executable file, looked up in PATH unless the name contains a '/'.
+// Throws, with the nearest name, if it does not exist, is a folder or is not executable.
 std::string find_program(const std::string& name);
 
 }  // namespace booster

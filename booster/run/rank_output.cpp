@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kept_lines = 20;
 constexpr size_t kept_line_bytes = 2000;
-// An endless line is forwarded in pieces of this size.
+// A line without end is forwarded in pieces of this size.
 constexpr size_t longest_line = 64 << 10;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The output of one rank: forwarded line by line (or byte for byte), logged, and the last lines
+// The output of one rank: forwarded line by line (or byte for byte) and logged; the last lines are
 // kept.
 #pragma once
 
@@ -12,13 +12,13 @@
 
 namespace booster {
 
-// The log file and last lines of one rank; its two streams share it.
+// The log file and last lines of one rank, shared by its two streams.
 class RankRecord {
  public:
   RankRecord() = default;
-  // Appends to the file, or does not log if the path is empty. Error if it cannot be opened.
+  // Appends to the file; does not log if the path is empty. Throws if it cannot be opened.
   explicit RankRecord(const std::string& log_path);
-  // To the log. The first time that it cannot be written, returns why; "" otherwise.
+  // Appends to the log. Returns the reason of the first failed write; "" otherwise.
   std::string add_bytes(std::string_view bytes);
   void add_line(std::string_view line);  // to the last lines
   const std::deque<std::string>& last_lines() const { return last_lines_; }
@@ -32,8 +32,8 @@ class RankRecord {
 // One stream of a rank: from the pipe `source` to a sink.
 class RankStream {
  public:
-  // With a prefix, complete lines are forwarded with the prefix before them, and what a terminal
-  // would obey written out, except tabs and colours; without, bytes are forwarded as they arrive.
+  // With a prefix, forwards complete lines with the prefix before them; terminal control characters
+  // except tabs and colours are written out. Without one, forwards bytes as they arrive.
   RankStream(int source, Sink& sink, std::string prefix, std::shared_ptr<RankRecord> record);
   ~RankStream();
   RankStream(RankStream&& other) noexcept;

@@ -34,7 +34,7 @@ int cores() {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-// A port that no process on this machine is listening on.
+// Returns a port that no process on this machine is listening on.
 int free_port() {
   const int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = {};
@@ -99,8 +99,8 @@ std::vector<Launch> local_launches(const RunOptions& options) {
   return launches;
 }
 
-// One ssh per machine; the launcher there prefixes, logs and supervises its own ranks. Each attempt
-// has a secret of its own.
+// Starts one ssh per machine; the launcher there prefixes, logs and supervises its own ranks. Each
+// attempt has its own secret.
 std::vector<Launch> remote_launches(const RunOptions& options, const std::vector<Host>& hosts) {
   const char* given = std::getenv("BOOSTER_SECRET");
   const std::string secret = given ? shared_secret() : hexadecimal(random_bytes(32));
@@ -121,7 +121,8 @@ std::vector<Launch> launches_of(const RunOptions& options, const std::vector<Hos
   return hosts.empty() ? local_launches(options) : remote_launches(options, hosts);
 }
 
-// The first line of standard input: other users of a machine can read command lines.
+// Reads the secret from the first line of standard input, because other users of a machine can read
+// command lines.
 void take_secret() {
   std::string secret;
   for (char c = 0; read(STDIN_FILENO, &c, 1) == 1 && c != '\n';) secret += c;
@@ -145,8 +146,8 @@ void make_log_folder(const RunOptions& options) {
   if (error) fail_run("--log_dir: cannot make the folder {}: {}", options.log_dir, error.message());
 }
 
-// Each attempt uses a new folder, so that it never finds files of the previous one. What one tool
-// starts is one job, whatever a script makes of the arguments.
+// Each attempt uses a new folder, so that it never finds files of the previous one. Everything that
+// one tool starts is one job, even if a script changes the arguments.
 Outcome attempt(std::vector<Launch> launches, const RunOptions& options, Keeper& keeper,
                 ToolCircle* others, int number) {
   const std::string place = fmt::format("{}/{}", keeper.folder(), number);
@@ -168,11 +169,11 @@ int run_all(const RunOptions& options, const std::vector<Host>& hosts) {
   make_log_folder(options);
   for (const Launch& launch : launches_of(options, hosts))
     fs::remove(launch.log_path.empty() ? "/nonexistent" : launch.log_path);
-  Keeper keeper;  // a process of its own, made before there are threads
+  Keeper keeper;  // forks a process, so it is made before any thread
   std::optional<ToolCircle> others;
   if (options.nnodes > 1 && options.max_restarts > 0) others.emplace(options);
   for (int number = 0;; ++number) {
-    RunOptions now = options;  // which remote tools are told
+    RunOptions now = options;  // passed to remote tools
     now.restart_count += number;
     const Outcome outcome =
         attempt(launches_of(now, hosts), options, keeper, others ? &*others : nullptr, number);
@@ -193,7 +194,7 @@ int run_with(RunOptions options) {
   if (options.master_port == 0)
     options.master_port = hosts.empty() && options.nnodes == 1 ? free_port() : 29500;
   if (hosts.empty()) options.nproc_per_node = std::max(1, options.nproc_per_node);
-  if (!options.dry_run && options.nnodes > 1) shared_secret();  // an error once, not by each rank
+  if (!options.dry_run && options.nnodes > 1) shared_secret();  // an error appears once
   if (!options.dry_run) return run_all(options, hosts);
   print_plan(launches_of(options, hosts));
   return 0;

@@ -1,7 +1,7 @@
 // `booster run [options] PROGRAM [ARGS...]`: starts and supervises the ranks of a run.
 //
-// No rank is left behind however the run ends, even if this process is killed. The arguments reach
-// the program unchanged; no shell interprets them.
+// No rank survives the run, however it ends, even if this process is killed. The program gets its
+// arguments unchanged; no shell interprets them.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace booster {
 
-// `args` are the words after `run` on the command line. Returns the exit code: 0; 2 for a usage
-// error (reported on stderr); else the code of the first rank that failed, 128 + signal if it was
-// killed. To be called from the main thread.
+// `args` are the words after `run` on the command line. Returns the exit code: 0 for success, 2 for
+// a usage error (reported on stderr), else the code of the first rank that failed (128 + signal if
+// it was killed). Call it from the main thread.
 int run_tool(const std::vector<std::string>& args);
 
 }  // namespace booster

@@ -9,7 +9,7 @@ namespace booster {
 
 namespace {
 
-// A blocked signal is delivered to a descriptor even if it is to be ignored.
+// A blocked signal is delivered to a descriptor even if its action is to ignore it.
 bool is_ignored(int number) {
   struct sigaction action = {};
   return sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;

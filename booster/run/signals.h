@@ -7,15 +7,15 @@ namespace booster {
 
 class Signals {
  public:
-  // From now on: SIGCHLD, and SIGINT, SIGTERM and SIGHUP where nobody (nohup, a shell's `&`) has
-  // made this process ignore them. SIGPIPE is ignored.
+  // Receives SIGCHLD from now on, and SIGINT, SIGTERM and SIGHUP unless this process was started
+  // ignoring them (nohup, a shell's `&`). Ignores SIGPIPE.
   Signals();
-  ~Signals();  // as before
+  ~Signals();  // restores the previous state
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
 
   int file() const { return file_; }
-  // The next pending signal, or 0.
+  // Returns the next pending signal, or 0.
   int take() const;
 
  private:

@@ -26,8 +26,8 @@ bool takes_more(int file) {
 
 }  // namespace
 
-// A second description of the same pipe or terminal can be told not to block; the first belongs to
-// others too, such as the shell.
+// Opens a second file description of the same pipe or terminal and makes it non-blocking. The first
+// description is shared with other processes, such as the shell.
 Sink::Sink(int file) : file_(file) {
   struct stat found = {};
   if (fstat(file, &found) != 0 || !(S_ISFIFO(found.st_mode) || S_ISCHR(found.st_mode))) return;
@@ -44,7 +44,7 @@ Sink::~Sink() {
 
 void Sink::add(std::string_view bytes) { text_ += bytes; }
 
-// Where the description is shared, a ready pipe takes at least PIPE_BUF bytes without blocking.
+// If the description is shared, a ready pipe takes at least PIPE_BUF bytes without blocking.
 void Sink::write_some() {
   size_t done = 0;
   while (done < text_.size() && (own_file_ || takes_more(file_))) {

@@ -1,5 +1,5 @@
-// Standard output or standard error of the run tool: keeps what it is given, and writes it when the
-// reader is ready, so that a reader that does not read holds up nothing but output.
+// Standard output or standard error of the run tool. It queues text and writes it when the reader
+// is ready, so that a slow reader only delays output.
 #pragma once
 
 #include <string>
@@ -9,27 +9,27 @@ namespace booster {
 
 class Sink {
  public:
-  explicit Sink(int file);  // stays open
+  explicit Sink(int file);  // `file` stays open
   ~Sink();
   Sink(const Sink&) = delete;
   Sink& operator=(const Sink&) = delete;
 
   void add(std::string_view bytes);
-  // Writes as much as the reader takes now. What can never be written (a full disk, a reader that
-  // is gone) is dropped.
+  // Writes as much as the reader takes now. Drops text that can never be written (a full disk, a
+  // closed reader).
   void write_some();
-  // What to poll for POLLOUT while something waits; -1 while nothing does.
+  // Returns the descriptor to poll for POLLOUT while text is queued, else -1.
   int waiting() const { return text_.empty() ? -1 : file_; }
-  // More should not be added: the reader is behind.
+  // Returns true if no more should be added until the reader catches up.
   bool is_full() const;
-  // Forgets what waits.
+  // Discards the queued text.
   void drop() { text_.clear(); }
-  // Why output was dropped, told once: "No space left on device"; "" else.
+  // Returns why output was dropped, once: "No space left on device"; "" otherwise.
   std::string take_trouble();
 
  private:
   int file_;
-  bool own_file_ = false;   // opened here, and does not block
+  bool own_file_ = false;   // opened here, non-blocking
   std::string text_;        // not written yet
   std::string trouble_;
   bool told_ = false;

@@ -30,13 +30,13 @@ using std::chrono::seconds;
 
 constexpr seconds grace_after_failure(5), grace_for_output(1), grace_for_saving(600);
 constexpr seconds grace_after_saving(2);
-// How long a rank that only follows another's failure leaves that one to end by itself.
+// The time that a rank which only follows another's failure leaves that rank to end by itself.
 constexpr seconds grace_for_cause(1);
 constexpr seconds one_signal(1);
-// A tool on another machine, and the connection to it, take a moment more than what they wait for.
+// A tool on another machine, and the connection to it, take slightly longer than its ranks.
 constexpr seconds grace_for_connection(10);
 constexpr int look_interval = 250;   // milliseconds
-constexpr char others_failed = 'f';  // from the tool at home to one on another machine
+constexpr char others_failed = 'f';  // sent to the tool on another machine
 
 struct Member {
   const Launch* launch;
@@ -45,9 +45,9 @@ struct Member {
   bool running = true;
   bool killed = false;  // by the signal `code`, else ended with the exit code `code`
   int code = 0;
-  int order = 0;            // in which the ends were seen
-  bool after_stop = false;  // it ended when it had been told to
-  bool follows = false;     // it says that it failed because of another
+  int order = 0;            // order in which the ends were seen
+  bool after_stop = false;  // it ended after it was asked to stop
+  bool follows = false;     // it reports that it failed because of another
 
   bool failed() const { return !running && code != 0; }
   int exit_code() const { return killed ? 128 + code : code; }
@@ -56,8 +56,8 @@ struct Member {
     const char* name = sigabbrev_np(code);
     return fmt::format("was killed by signal {} (SIG{})", code, name ? name : "?");
   }
-  // The smallest is the cause of the run's failure. Of those that were found ended at the same
-  // time, one killed by a signal comes first: the others fail because they lost it.
+  // The smallest value is the cause of the run's failure. Among ranks found ended at the same time,
+  // one killed by a signal comes first: the others failed because they lost it.
   auto rank_as_cause() const { return std::tuple(after_stop, follows, order, !killed); }
 };
 
@@ -114,7 +114,7 @@ Supervisor::Supervisor(const std::vector<Launch>& launches, Keeper& keeper, cons
 }
 
 // However the run ends, even by an exception, this ends everything that the ranks have started.
-// Only now are the processes reaped: until then nobody else can get their numbers.
+// Only now are the processes reaped: until then the system cannot reuse their process IDs.
 Supervisor::~Supervisor() {
   for (Member& member : members_) {
     kill(-member.process.pid, SIGKILL);
@@ -158,8 +158,8 @@ Outcome Supervisor::run() {
   return outcome_;
 }
 
-// A stream whose reader is behind is not read, so that its ranks wait as they would for the reader
-// itself; but a rank that is to stop must not hang in what it says about that.
+// A stream whose reader is slow is not read, so that its ranks wait as they would for the reader
+// itself; but a stopping rank must not block while writing its last output.
 void Supervisor::wait_for_event() {
   std::vector<pollfd> files = {{signals_.file(), POLLIN, 0},
                                {rules_.at_eof ? STDIN_FILENO : -1, POLLIN, 0},
@@ -179,8 +179,8 @@ void Supervisor::wait_for_event() {
   if (files[1].revents) hear_input();
 }
 
-// What the tool at home says to one that it started on another machine: that the ranks elsewhere
-// have failed, or, by the end of its input, that it is to stop.
+// Reads messages from the launching tool to a tool that it started on another machine. A byte means
+// that ranks elsewhere have failed; the end of the input means stop.
 void Supervisor::hear_input() {
   char said = 0;
   const ssize_t n = read(STDIN_FILENO, &said, 1);
@@ -191,7 +191,7 @@ void Supervisor::hear_input() {
 }
 
 // Forwards output written before the end, but does not wait for more: a process that left its group
-// may hold a pipe open. For the reader it waits, until a signal comes.
+// may hold a pipe open. It waits for a slow reader until a signal arrives.
 void Supervisor::drain() {
   const auto end = Clock::now() + grace_for_output;
   for (RankStream& stream : streams_) {
@@ -226,7 +226,7 @@ void Supervisor::take_signals() {
     if (number != SIGCHLD) pass_on(number);
 }
 
-// A service manager or a closed terminal may send several signals at once.
+// A service manager or a closing terminal may send several signals at once.
 void Supervisor::pass_on(int signal_number) {
   const auto now = Clock::now();
   outcome_.interrupted = true;
@@ -239,8 +239,8 @@ void Supervisor::pass_on(int signal_number) {
   }
 }
 
-// One that leads to another machine is told, and stays until the tool there has ended its ranks: to
-// end the connection would leave them running for a while.
+// A process that leads to another machine gets a message instead of a signal, and stays until the
+// tool there has ended its ranks. Closing the connection would leave them running for a while.
 void Supervisor::stop(Member& member, int signal_number) {
   if (!member.launch->holds_input || signal_number == SIGKILL) {
     kill(-member.process.pid, signal_number);
@@ -250,7 +250,7 @@ void Supervisor::stop(Member& member, int signal_number) {
   if (input < 0) return;
   const bool says_why = outcome_.interrupted || write(input, &others_failed, 1) == 1;
   close(input);
-  if (!says_why) kill(-member.process.pid, signal_number);  // nobody reads there any more
+  if (!says_why) kill(-member.process.pid, signal_number);  // no one reads there any more
 }
 
 void Supervisor::stop_all(int signal_number, seconds grace) {
@@ -272,7 +272,7 @@ void Supervisor::stop_if_due() {
   if (stop_at_ && now > *stop_at_) stop_all(SIGTERM, grace_after_failure);
   if (!kill_at_ || now < *kill_at_) return;
   if (any_saves()) saves_at_ = now;
-  // A rank that has just saved still says so, and ends by itself.
+  // A rank that has just saved still reports that it saves, and ends by itself.
   const bool has_reason = saves_at_ && now < *saves_at_ + grace_after_saving;
   if (!killing_ && now < *kill_at_ + grace_for_saving && has_reason) return;
   killing_ = true;
@@ -287,8 +287,8 @@ void Supervisor::look_elsewhere() {
   stop_all(SIGTERM, grace_after_failure);
 }
 
-// Leaves the process unreaped: its number, and that of its group, must not go to somebody else
-// while we may still signal it.
+// Leaves the process unreaped: its process ID and group ID must not be reused while we may still
+// signal them.
 bool Supervisor::has_ended(Member& member) {
   siginfo_t info = {};
   const auto id = static_cast<id_t>(member.process.pid);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr auto circle_interval = std::chrono::milliseconds(50);
 
-// How the ranks of a machine have ended, for the others to see: "1 stopped".
+// Returns the outcome of a machine's ranks as text for the other tools: "1 stopped".
 std::string text_of(const Outcome& outcome) {
   return fmt::format("{}{}", outcome.exit_code, outcome.interrupted ? " stopped" : "");
 }
@@ -45,8 +45,8 @@ ToolCircle::ToolCircle(const RunOptions& options)
   meeting_->wait_for(all);
 }
 
-// This one among them: who has lost the connection to its store waits in vain, the tool that keeps
-// the store too.
+// Checks all nodes including this one: a tool that lost the connection to its store would wait in
+// vain, even the tool that keeps the store.
 std::string ToolCircle::lost_tool() {
   for (int node = 0; node < nodes_; ++node)
     if (const std::string text = meeting_->trouble({node}); !text.empty()) return text;
@@ -62,8 +62,8 @@ std::string ToolCircle::trouble(int attempt) {
   return lost_tool();
 }
 
-// Who has seen how all ended may leave: what it leaves behind has reached the others by then. So
-// what they said comes before whether they are still there.
+// A tool that has seen all outcomes may leave; its own outcome has reached the others by then. So
+// read outcomes before checking whether tools are still there.
 Outcome ToolCircle::agree(int attempt, const Outcome& own) {
   meeting_->put(key_of(attempt, node_), text_of(own));
   Outcome all = own;

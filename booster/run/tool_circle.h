@@ -1,5 +1,5 @@
-// The run tools on the machines of a run that is started on each of them (--nnodes), so that all
-// start their ranks again when those of one have failed. One thread at a time.
+// Connects the run tools of a run that is started separately on each machine (--nnodes), so that
+// all restart their ranks when the ranks of one have failed. For one thread at a time.
 #pragma once
 
 #include "booster/run/options.h"
@@ -13,16 +13,16 @@ namespace booster {
 
 class ToolCircle {
  public:
-  // Meets the others at the port that follows --master_port. Error if they do not all come within
-  // BOOSTER_TIMEOUT seconds, or if they are started with other words.
+  // Meets the others at the port after --master_port. Throws if they do not all arrive within
+  // BOOSTER_TIMEOUT seconds, or if they were started with different arguments.
   explicit ToolCircle(const RunOptions& options);
 
-  // Why the ranks of attempt `attempt` must stop: those of another machine have failed, or its tool
-  // is gone; "" while all is well. Never waits.
+  // Returns why the ranks of attempt `attempt` must stop: another machine's ranks have failed, or
+  // its tool is gone. Returns "" if all is well. Never waits.
   std::string trouble(int attempt);
 
-  // The ranks here have ended so. Waits until those of all machines have, and returns what that
-  // makes of the attempt, on all machines alike: whether it succeeded, or may be tried again.
+  // Reports this machine's outcome and waits for the outcomes of all. Returns the outcome of the
+  // attempt, the same on all machines: whether it succeeded, or may be tried again.
   Outcome agree(int attempt, const Outcome& own);
 
  private:

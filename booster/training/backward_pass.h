@@ -1,5 +1,5 @@
-// BackwardPass: what must happen around the backward pass of a loss, whoever runs it: the program's
-// own loss, or a plugin's schedule of microbatches. For one thread, one at a time.
+// BackwardPass: the work around the backward pass of a loss. The loss is the program's own or comes
+// from a plugin's schedule of micro-batches. For one thread, one pass at a time.
 #pragma once
 
 #include "booster/training/session.h"
@@ -12,19 +12,20 @@ namespace booster {
 
 class BackwardPass {
  public:
-  // Begins. The gradients are for these sessions' optimizers, all of one call of boost.
+  // Begins the pass. Its gradients are for the optimizers of these sessions, all from one boost()
+  // call.
   BackwardPass(const std::vector<Session*>& sessions, const ScaleLossOptions& options);
-  // One that has not ended has failed: its optimizers do not step before zero_grad.
+  // A pass that has not ended has failed; its optimizers do not step before zero_grad.
   ~BackwardPass();
   BackwardPass(const BackwardPass&) = delete;
   BackwardPass& operator=(const BackwardPass&) = delete;
-  // What backward starts from.
+  // Returns the tensor that backward starts from.
   Tensor root(const Tensor& loss) const;
-  // The last gradient has come. Not called where backward failed.
+  // Ends the pass, after the last gradient. Not called if backward failed.
   void end();
 
  private:
-  // Sees whether a gradient reaches an optimizer's parameters.
+  // Records whether a gradient reaches any parameter of an optimizer.
   class Watch {
    public:
     explicit Watch(const Optimizer& optimizer);

@@ -22,7 +22,8 @@ std::vector<Tensor> normalisations(const Model& model) {
   return found;
 }
 
-// The links that use them, and the last layer for what no link names.
+// Maps parameters to the links that use them; a parameter that no link has belongs to the last
+// layer.
 class Layers {
  public:
   explicit Layers(const Model& model) : norms_(normalisations(model)) {

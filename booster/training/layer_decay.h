@@ -1,5 +1,5 @@
-// Layer-wise learning-rate decay, as timm's param_groups_layer_decay and BEiT have it: the nearer a
-// layer is to the input, the less it learns.
+// Layer-wise learning-rate decay, as in timm's param_groups_layer_decay and in BEiT: the closer a
+// layer is to the input, the smaller its learning rate.
 //
 //   auto optimizer = AdamW(layer_decay_groups(model, {.lr = 1e-3, .weight_decay = 0.05,
 //                                                     .layer_decay = 0.65}));
@@ -17,15 +17,15 @@ struct LayerDecayOptions {
   double lr = 1e-3;  // of the last layer
   double weight_decay = 0.05;
   double layer_decay = 0.75;  // from each layer to the one before it
-  double min_scale = 0;       // of a layer's rate, relative to the last one's
-  // Names of parameters whose weights do not decay, beside those of one dimension.
+  double min_scale = 0;       // lower bound of a layer's rate, relative to the last layer's
+  // Parameters without weight decay, in addition to all one-dimensional ones.
   std::vector<std::string> no_weight_decay = {"cls_token", "pos_embed"};
 };
 
-// All parameters of a model, in groups with `lr` and `weight_decay` of their own. Layers are the
-// model's links (core/nn/module.h): a ViT's embedding, each block, the head; a normalisation in the
-// last link belongs to the layer before it. A model that is one link is one layer. Error for an
-// option out of range.
+// Returns all parameters of a model in groups with their own `lr` and `weight_decay`. Layers are
+// the model's links (core/nn/module.h): a ViT's embedding, each block, the head. A normalisation in
+// the last link belongs to the layer before it. A model with one link is one layer. Throws if an
+// option is out of range.
 std::vector<ParameterGroup> layer_decay_groups(const Model& model, LayerDecayOptions options = {});
 
 }  // namespace booster

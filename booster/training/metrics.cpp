@@ -12,8 +12,8 @@
 namespace booster {
 namespace {
 
-// Samples of the batch in hand, as it was made; the first `counted` of them are this rank's to
-// count.
+// The number of samples in the loader's current batch as it was made. This rank counts the first
+// `counted` of them.
 struct BatchInHand {
   int64_t size, counted;
 };
@@ -28,7 +28,7 @@ BatchInHand batch_in_hand(const DataLoader& loader) {
   return {std::min(options.batch_size, share - batch * options.batch_size), counted};
 }
 
-// A sampler of the program's own knows what it gives to whom.
+// A custom sampler is trusted to avoid repeats.
 bool some_count_twice(const DataLoaderOptions& options) {
   const bool is_own = !dynamic_cast<const DistributedSampler*>(options.sampler.get());
   return !is_own && options.world_size > 1 && options.even_shares && !options.drop_last;
@@ -80,7 +80,7 @@ Tensor top_k_correct(const Tensor& logits, const Tensor& labels, int64_t k) {
   const Tensor label = unsqueeze(labels, 1), own = gather(logits, 1, label);
   const Tensor classes = arange(logits.size(1), {DType::i64, logits.device()});
   const auto count = [](const Tensor& which) { return sum(cast(which, DType::f32), {1}); };
-  // Larger ones, and equal ones that come before; a nan is larger than any number.
+  // Counts larger logits, and equal ones that come earlier; a nan counts as larger than any number.
   const Tensor not_larger = count(less_equal(logits, own));
   const Tensor ties = count(mul(cast(equal(logits, own), DType::f32),
                                 cast(less(classes, label), DType::f32)));

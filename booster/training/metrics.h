@@ -1,4 +1,4 @@
-// Means over the samples of an evaluation, each counted once on any number of ranks.
+// Means over the samples of an evaluation. Each sample counts once, on any number of ranks.
 //
 //   MeanMetric accuracy(data), loss(data);               // data: a DataLoader of the evaluation
 //   for (auto& [image, label] : data) {
@@ -8,9 +8,9 @@
 //   }
 //   print(accuracy.value(group), loss.value(group));     // all ranks call it
 //
-// Ranks whose shares are even see some samples twice, so that all have equally many batches; those
-// are left out here. Shares that are not (DataLoaderOptions::even_shares) are counted as they come.
-// For the thread that has the loader.
+// If ranks have even shares, some samples appear twice so that all ranks have the same number of
+// batches; MeanMetric ignores the repeats. With uneven shares (DataLoaderOptions::even_shares)
+// every sample counts. For the thread that uses the loader.
 #pragma once
 
 #include "core/data/loader.h"
@@ -22,13 +22,14 @@ class MeanMetric {
  public:
   explicit MeanMetric(const DataLoader& loader) : loader_(loader) {}
 
-  // A number for each sample of the batch in hand: (n), of any dtype. Reads nothing from the
-  // device. Errors: another shape; a batch from which bad images were left out, where some count
-  // twice.
+  // Adds one value for each sample of the current batch: (n), of any dtype. Reads nothing from the
+  // device. Throws for another shape, and for a batch with repeated samples from which bad images
+  // were left out.
   void add(const Tensor& values);
   void reset();
 
-  // Over the samples of all ranks. All ranks of the group call it. Error if nobody had a sample.
+  // Returns the mean over the samples of all ranks. Collective over `group`. Throws if no rank had
+  // a sample.
   double value(const Group& group = Group()) const;
 
  private:
@@ -37,9 +38,9 @@ class MeanMetric {
   int64_t samples_ = 0;
 };
 
-// 1 where the label is among the k largest logits of its row, else 0: logits (n, classes), labels
-// (n) i64; f32 (n). Of equal logits the first counts as larger; a row whose own logit is nan is
-// wrong.
+// Returns 1 where the label is among the k largest logits of its row, else 0. logits (n, classes),
+// labels (n) i64; result (n) f32. Among equal logits the first counts as larger. A row whose label
+// has a nan logit counts as wrong.
 Tensor top_k_correct(const Tensor& logits, const Tensor& labels, int64_t k = 1);
 
 }  // namespace booster

@@ -10,7 +10,7 @@
 namespace booster {
 namespace {
 
-constexpr double smallest_scale = 1;  // below it, overflow is not the scale's fault
+constexpr double smallest_scale = 1;  // from here down, the scale does not cause overflow
 
 std::string bad_parameter(const Optimizer& optimizer) {
   for (const auto& [name, tensor] : optimizer.master_parameters())

@@ -6,7 +6,7 @@ namespace booster {
 
 namespace {
 
-// The whole text as a number; 0 if it is not one.
+// Returns the whole text as a number; 0 if it is not one.
 int64_t number_in(std::string_view text) {
   int64_t number = 0;
   const char* end = text.data() + text.size();

@@ -11,7 +11,7 @@ struct StepRange {
   int64_t first = 0, last = 0;
 };
 
-// Nothing unless the text is two whole numbers with 1 <= FIRST <= LAST.
+// Returns nothing unless the text is two whole numbers with 1 <= FIRST <= LAST.
 std::optional<StepRange> parse_step_range(std::string_view text);
 
 }  // namespace booster

@@ -1,4 +1,4 @@
-// What a step did. Numbers stay on the device until somebody asks for them.
+// The result of a step. Values stay on the device until they are read.
 #pragma once
 
 #include "core/tensor/named_tensor.h"
@@ -12,19 +12,20 @@ namespace booster {
 
 class StepReport {
  public:
-  // `norm` of the true gradients before clipping; undefined: worked out when it is asked for.
+  // `norm` of the true gradients before clipping; if undefined, grad_norm() computes it.
   StepReport(Verdict verdict, Tensor norm, std::vector<Tensor> gradients,
              std::shared_ptr<const Precision> precision);
 
-  // True if a gradient was not finite, so that nothing was changed. Waits for the device.
+  // Returns true if a gradient was not finite, so that nothing was changed. Waits for the device.
   bool skipped() const;
-  // The loss scale of this step; 1 in strategies without one.
+  // Returns the loss scale of this step; 1 in strategies without one.
   double loss_scale() const;
-  // What the loss scaler refused, up to now, and what that means; "" if nothing: a scale that would
-  // not help any more is kept, and the training may be beyond help. Waits for the device.
+  // Returns what the loss scaler has refused so far and what that means, or "". A refusal: the
+  // scaler keeps a scale since a new one would no longer help, and training may not recover. Waits
+  // for the device.
   std::string refusal() const { return precision_->refusal(); }
-  // Euclidean norm of the true gradients before clipping by norm. Costs a pass over them unless
-  // they were clipped; ask before the next backward pass.
+  // Returns the Euclidean norm of the true gradients before clipping by norm. Costs a pass over
+  // them unless they were clipped; call it before the next backward pass.
   double grad_norm() const;
 
  private:

@@ -1,5 +1,5 @@
-// A custom strategy in a shared library: f16 by torch's op lists with a constant loss scale, and
-// ops of the user's choice in f32. To use it in a config:
+// A custom strategy in a shared library: f16 with torch's op lists and a constant loss scale; ops
+// of the user's choice stay in f32. To use it in a config:
 //   "booster": {"libraries": ["build/examples/libown_strategy.so"],
 //               "mixed_precision": {"name": "fp16_static", "scale": 1024, "keep_fp32": ["add"]}}
 #include <booster/booster.h>
@@ -23,7 +23,8 @@ class StaticScalePrecision : public Precision {
     return device.type == DeviceType::cuda ? &cuda_ : &cpu_;
   }
 
-  // Gradients are scaled from here on; ScaledStep knows which are, in whatever order a loop calls.
+  // Gradients are scaled from here on. ScaledStep tracks which are, for any order of calls in a
+  // loop.
   void prepare(const Model&, const Optimizers& optimizers) override { step_.serve(optimizers); }
   void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers) override {
     Precision::begin_loss(options, optimizers);

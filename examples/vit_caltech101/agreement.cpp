@@ -17,8 +17,8 @@ void on_first_rank(const World& world, const char* what, const std::function<voi
   const int64_t mine = failure ? static_cast<int64_t>(failure->kind()) : none;
   const int64_t kind = largest(world, {mine})[0];
   if (kind == none) return;
-  // In full: the run tool stops the other ranks when one ends, and that may be before rank 0 has
-  // said anything.
+  // Repeats the message on every rank: the run tool stops the other ranks when one ends, possibly
+  // before rank 0 has printed anything.
   const std::string cause = gather_text(failure ? failure->what() : "", world.group())[0];
   if (failure) throw *failure;
   raise(static_cast<ErrorKind>(kind), fmt::format("{}: on rank 0: {}", what, cause));

@@ -1,4 +1,4 @@
-// What looks at a training while it runs, where the config asks for it: the profiler and the
+// Instruments that observe a running training if the config asks for them: the profiler and the
 // numerics doctor.
 #pragma once
 
@@ -12,22 +12,22 @@ namespace example {
 
 class Instruments {
  public:
-  // `say` shows text to the user; `output` is the folder for their files.
+  // `say` shows text to the user; `output` is the folder for the instruments' files.
   Instruments(const booster::Config& config, const booster::World& world,
               const std::filesystem::path& output, const booster::BoostedModel& model,
               int64_t steps_done, std::function<void(const std::string&)> say);
 
   void before_step(int64_t step);
-  // Reports what ends with this step. All ranks call it after the same step.
+  // Reports instruments that end with this step. Collective, after the same step on all ranks.
   void after_step(int64_t step);
-  // Nothing is recorded from now on. Files come with finish(), which a training saves before.
+  // Stops recording. Files are written by finish(); a training saves a checkpoint before that.
   void stop();
-  // Reports what is still under way. All ranks call it together. A file that cannot be written is a
-  // warning, here and above.
+  // Reports instruments that are still active. Collective. Here and above, a file that cannot be
+  // written only causes a warning.
   void finish();
-  // The same by one rank alone, after an error: the doctor's findings so far may explain it.
+  // Does the same on one rank alone, after an error: the doctor's findings so far may explain it.
   void finish_alone();
-  // What the program should end with: 0, or that of the doctor's findings.
+  // Returns the program's exit code: 0, or the exit code of the doctor's findings.
   int exit_code() const { return exit_code_; }
 
  private:

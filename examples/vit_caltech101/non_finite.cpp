@@ -46,7 +46,7 @@ bool weights_are_finite(const Model& model) {
   for (const auto& [name, tensor] : model.state_dict())
     if (is_floating(tensor.dtype()))
       weights.push_back(untracked::contiguous(numbers_here(tensor).to(tensor.device())));
-  // Added up in f64, where finite f32 numbers cannot overflow.
+  // Summed in f64, where finite f32 values cannot overflow.
   return std::isfinite(gradient_norm(weights).item());
 }
 

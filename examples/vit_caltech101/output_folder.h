@@ -1,9 +1,9 @@
-// The folder that a run writes to, held for this run alone by the file run.lock in it.
+// The output folder of a run, locked for this run by the file run.lock in it.
 //
-// The lock is the system's (flock): it ends with the process, however that ends. The file says who
-// holds it: host, process and start. Where machines share a folder but not its locks (some network
-// file systems), that is all there is, so a file that another machine left is believed. One thread;
-// one process of a run has it.
+// The lock is the system's (flock): it ends with the process, however that ends. The file names its
+// holder: host, process and start time. Machines may share a folder but not its locks (some network
+// file systems); so a file left by another machine counts as a held lock. For one thread of one
+// process per run.
 #pragma once
 
 #include <filesystem>
@@ -12,15 +12,15 @@ namespace example {
 
 class OutputFolder {
  public:
-  // Creates the folder if it is missing. Error of kind usage if another run has it, which it names;
-  // of kind failed if it cannot be written.
+  // Creates the folder if it is missing. Throws an Error of kind usage that names the other run if
+  // one holds the folder; of kind failed if it cannot be written.
   explicit OutputFolder(const std::filesystem::path& path);
-  // Another run may have it.
+  // Releases the folder for other runs.
   ~OutputFolder();
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
 
-  // It, or its lock, was removed or replaced while the run had it.
+  // Returns true if the folder or its lock was removed or replaced during the run.
   bool lost() const;
 
  private:

@@ -139,7 +139,7 @@ Section inference_section() {
           }};
 }
 
-// What can be told before the data are opened.
+// Checks everything that is known before the data is opened.
 void check_lengths(const Config& config, Mistakes& mistakes) {
   const int64_t max_steps = config.get<int64_t>("train.max_steps");
   const bool has_warmup = config.has("lr_scheduler.warmup_steps");
@@ -152,7 +152,7 @@ void check_lengths(const Config& config, Mistakes& mistakes) {
                              warmup, max_steps));
 }
 
-// Images have three channels, and the side that the config gives.
+// Images have three channels, and the side length that the config gives.
 void check_inputs(const Config& config, Mistakes& mistakes) {
   if (mistakes.any_in("model") || mistakes.any_in("data")) return;
   if (config.has("model.in_chans") && config.get<int64_t>("model.in_chans") != 3)

@@ -1,5 +1,5 @@
-// What this program adds to the library's config: the sections `data` and `train`, arguments of its
-// own, and as many classes as Caltech101 has.
+// This program's additions to the library's config: the sections `data` and `train`, its own
+// arguments, and Caltech101's number of classes as the default.
 #pragma once
 
 #include <booster/booster.h>

@@ -16,7 +16,7 @@ std::atomic<int> caught = 0;
 std::atomic<int64_t> first_arrival = 0;  // nanoseconds of the monotonic clock
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free);
 
-// Only async-signal-safe calls.
+// Uses async-signal-safe calls only.
 void on_signal(int signal) {
   timespec time = {};
   clock_gettime(CLOCK_MONOTONIC, &time);
@@ -33,8 +33,8 @@ void on_signal(int signal) {
 }  // namespace
 
 void catch_stop_signals() {
-  // oneDNN's matrix products let the stack pointer point into a small block of the heap: a handler
-  // that ran on that stack would write over what lies below it. Signals go to this thread first.
+  // oneDNN's matrix products let the stack pointer point into a small heap block; a handler on that
+  // stack would overwrite the memory below it. Signals go to this thread first.
   static char stack[64 << 10];
   stack_t own = {};
   own.ss_sp = stack;
@@ -45,7 +45,7 @@ void catch_stop_signals() {
   action.sa_flags = SA_ONSTACK | SA_RESTART;
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
     sigaction(signal, nullptr, &before);
-    if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);  // nohup stays
+    if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);  // nohup stays in force
   }
 }
 

@@ -1,4 +1,4 @@
-// What a trainer saves, and how it goes on from that.
+// How a trainer saves and resumes.
 #include "examples/vit_caltech101/trainer.h"
 
 #include "examples/vit_caltech101/agreement.h"
@@ -27,7 +27,7 @@ void Trainer::resume() {
   if (!resumed) return;
   step_ = saved_step_ = resumed->step;
   const StateReader extra = resumed->extra_values();
-  epoch_ = extra.member("epoch").count();  // whose validation may still be due
+  epoch_ = extra.member("epoch").count();  // its validation may still be due
   validated_step_ = extra.member("validated_step").whole_from(-1);
   metrics_bytes_ = extra.member("metrics_bytes").count();
   skipped_ = extra.member("skipped").count();
@@ -41,7 +41,7 @@ void Trainer::resume() {
   check_steps_left(config_, boosted_->dataloader, step_, total_steps_);
 }
 
-// By the steps, or by the clock of rank 0. Collective.
+// Decides by the step count, or by rank 0's clock. Collective.
 bool Trainer::checkpoint_is_due() {
   const int64_t every = config_.get<int64_t>("train.checkpoint_every");
   if (every > 0 && step_ % every == 0) return true;
@@ -52,12 +52,12 @@ bool Trainer::checkpoint_is_due() {
   return largest(world_, {first_rank() && passed.count() >= minutes})[0] != 0;
 }
 
-// Saves the training in a folder of checkpoints, of the newest ones or of the best one, unless its
-// weights are not finite: the last checkpoint has better ones. Collective.
+// Saves the training in a folder of checkpoints: the newest ones, or the best one. Does not save
+// non-finite weights, since the last checkpoint has better ones. Collective.
 Trainer::Ending Trainer::save_to(const char* folder) {
   const auto span = time_.spend_on(Activity::checkpoints);
   const bool newest = std::string_view(folder) == "checkpoint";
-  if (newest) saved_at_ = std::chrono::steady_clock::now();  // also if it fails
+  if (newest) saved_at_ = std::chrono::steady_clock::now();  // even if the save fails
   const bool broken = !weights_are_finite(boosted_->model.unwrap());
   if (largest(world_, {broken})[0] != 0)
     return say_non_finite(
@@ -80,11 +80,11 @@ Trainer::Ending Trainer::save_to(const char* folder) {
   return Ending::none;
 }
 
-// Between steps a checkpoint that cannot be written is no reason to end: the next may work.
+// Between steps an unwritable checkpoint does not end the training: the next save may succeed.
 Trainer::Ending Trainer::save_if_possible(const char* folder) {
   Ending ending = Ending::none;
   const bool saved = attempt([&] { ending = save_to(folder); }, first_rank());
-  if (!saved) world_.group().barrier();  // an error if a rank has died
+  if (!saved) world_.group().barrier();  // throws if a rank has died
   return ending;
 }
 

@@ -22,7 +22,7 @@ DataLoaderOptions once_each(DataLoaderOptions options, const Mesh& mesh) {
 
 }  // namespace
 
-// Sums over images, of which each rank has its own until they are joined.
+// Sums over images, separate on each rank until they are joined.
 class Validation::Tally {
  public:
   explicit Tally(int64_t classes)
@@ -52,9 +52,10 @@ class Validation::Tally {
   }
 
  private:
-  enum { images, first, among_five, loss, confusion };  // places in sums_
+  enum { images, first, among_five, loss, confusion };  // indices into sums_
 
-  // A logit that is no number is larger than any, as argmax has it; one's own is never right.
+  // A nan logit counts as larger than any number, as in argmax; if it is the label's, the image is
+  // wrong.
   void count(std::span<const float> logits, int64_t label) {
     const float own = logits[static_cast<size_t>(label)];
     int64_t before = 0, best = 0;
@@ -88,8 +89,8 @@ std::optional<Validation::Result> Validation::run(const BoostedModel& model, Tim
   const NoGradGuard no_grad;
   const auto waiting = time.spend_on(Activity::data);
   Tally tally(classes_);
-  // Ranks may have different numbers of batches: all go on while one of them has one, and where the
-  // parameters of others are needed, with an image that counts for nothing.
+  // Ranks may have different numbers of batches; all continue while one has a batch. If the model
+  // needs other ranks' parameters, a rank without a batch runs it on a dummy image.
   for (auto batch = loader_.begin();;) {
     const bool has_batch = batch != loader_.end();
     std::vector<int64_t> told = {has_batch, stop_signal(), 0, 0, 0};

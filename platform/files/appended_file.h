@@ -1,4 +1,5 @@
-// A file that grows by whole pieces while others read it: a log, an event file. One thread.
+// A file that grows by whole pieces while others read it, such as a log or an event file. For one
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +10,18 @@ namespace booster {
 
 class AppendedFile {
  public:
-  // A new one must not be there yet; the other goes on behind what the file has.
+  // new_file: the file must not exist yet. at_end: appends to the existing content.
   enum class Start { new_file, at_end };
-  // Errors, here and below, are of kind failed and name the path and the system's reason.
+  // Opens the file. All errors of this class are of kind failed and name the path and the system's
+  // reason.
   AppendedFile(const std::filesystem::path& path, Start start);
   ~AppendedFile();
   AppendedFile(const AppendedFile&) = delete;
   AppendedFile& operator=(const AppendedFile&) = delete;
 
-  // All of it or, after an Error, nothing.
+  // Appends all of the piece or, if it throws, nothing.
   void append(std::string_view piece);
-  // What lies behind the first `bytes` is dropped.
+  // Truncates the file to its first `bytes` bytes.
   void keep(int64_t bytes);
   int64_t bytes() const { return bytes_; }
 

@@ -1,4 +1,4 @@
-// Replacing files and folders so that a reader finds the old or the new one, whole.
+// Replaces files and folders so that a reader finds the complete old or the complete new one.
 #include "platform/files/file.h"
 #include "platform/files/file_operations.h"
 
@@ -34,8 +34,8 @@ bool stands_there(const fs::path& path) {
   return fs::exists(fs::symlink_status(path, error));
 }
 
-// True if we made it: a file by its name, a folder by its mark. A folder whose writer was killed
-// before it set the mark is empty.
+// Returns true if we made it: a file by its name, a folder by its mark. A folder whose writer was
+// killed before it set the mark is empty.
 bool is_ours(const fs::directory_entry& entry) {
   std::error_code error;
   if (entry.is_symlink(error)) return false;
@@ -66,7 +66,7 @@ AtomicFile::AtomicFile(const fs::path& target)
 AtomicFile::~AtomicFile() {
   if (!committed_) remove_quietly(temporary_);
 }
-// Renamed while it is still locked: who clears up leaves it alone.
+// The rename happens under the lock, so that clear_up leaves the temporary alone.
 void AtomicFile::commit() {
   writer_.sync();
   rename_to(temporary_, target_);
@@ -105,12 +105,12 @@ void AtomicFolder::commit() {
   sync_folder(parent_of(target_));
 }
 
-// Afterwards the old folder has the temporary's name, and the destructor removes it.
+// Afterwards the old folder has the temporary's name, so the destructor removes it.
 void AtomicFolder::replace_target() {
-  // Atomic, so that the target is a complete folder at every moment.
+  // Atomic: the target is a complete folder at every moment.
   if (exchange(temporary_, target_)) return;
-  // Else there is a moment without one. Who is killed in it leaves the old folder aside, where
-  // readers find it, and clear_up gives it its name back.
+  // Otherwise the target is briefly missing. A kill in that moment leaves the old folder aside,
+  // where readers find it, and clear_up gives it its name back.
   const fs::path aside = aside_of(target_);
   const Descriptor old(::open(target_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (old.value >= 0) ::flock(old.value, LOCK_EX | LOCK_NB);
@@ -121,7 +121,7 @@ void AtomicFolder::replace_target() {
     ::rename(aside.c_str(), target_.c_str());
     throw;
   }
-  committed_ = true;  // what has the temporary's name from here on is the old one
+  committed_ = true;  // the old folder has the temporary's name now
   remove_quietly(aside);
 }
 

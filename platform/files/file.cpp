@@ -31,7 +31,7 @@ const char* file_type(mode_t mode) {
   booster::raise(known, fmt::format("{}: cannot {}: {}", path.string(), what, reason(error)));
 }
 
-// Reads from the file's place, or from `offset`; how many bytes, or an error.
+// Reads from the current position or from `offset`; returns the number of bytes, or throws.
 size_t read_some(int descriptor, void* to, size_t bytes, off_t offset, const fs::path& path,
                  ErrorKind kind) {
   for (;;) {
@@ -43,8 +43,8 @@ size_t read_some(int descriptor, void* to, size_t bytes, off_t offset, const fs:
   }
 }
 
-// Opens a regular file and sets its size. Non-blocking, so that a pipe is refused instead of waited
-// for.
+// Opens a regular file and sets `size`. The open is non-blocking, so that a pipe is refused instead
+// of waited for.
 int open_regular(const fs::path& path, uint64_t& size, ErrorKind kind) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (const int error = descriptor < 0 ? errno : injected_read_error()) {
@@ -126,7 +126,7 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
     if (const int injected = injected_read_error()) error.assign(injected, std::generic_category());
     if (error) break;
   }
-  // Where there is no folder, or something else has its place, there is nothing in it.
+  // A missing folder, or something else in its place, has no entries.
   const bool is_absent =
       error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
   if (error && !is_absent) cannot("list", folder, error.value());

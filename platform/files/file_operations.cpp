@@ -95,7 +95,7 @@ void sync_folder(const fs::path& folder) {
   before_operation("sync the folder", folder);
   const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (descriptor.value < 0) cannot("open the folder", folder, errno);
-  // Some file systems cannot sync a folder and return EINVAL: there is nothing more to do.
+  // Some file systems cannot sync a folder and return EINVAL; nothing more can be done there.
   if (::fsync(descriptor.value) != 0 && errno != EINVAL) cannot("sync the folder", folder, errno);
 }
 

@@ -1,5 +1,5 @@
-// The system calls that file.cpp and atomic_file.cpp are made of, each with its error; for the
-// files of this room only. Thread-safe.
+// The system calls that file.cpp and atomic_file.cpp use, each with its error; internal to this
+// folder. Thread-safe.
 #pragma once
 
 #include "platform/error.h"
@@ -15,14 +15,16 @@ namespace booster {
 std::string reason(int error);
 [[noreturn]] void cannot(const char* what, const std::filesystem::path& path, int error);
 
-// To be called before every operation that changes the disk: where tests let it fail.
+// Fails or kills the process here if a test asked for it. Called before every operation that
+// changes the disk.
 void before_operation(const char* what, const std::filesystem::path& path);
 
-// To be called before every operation that only reads: the error that tests want it to have, or 0.
+// Returns the error that a test wants, or 0. Called before every operation that only reads.
 int injected_read_error();
 
-// What a failed read says: that a file is not there is known of the data then (kind data); anything
-// else (no permission, no descriptors, a server that is away) says nothing of it (kind failed).
+// Returns the kind of error for a failed read. A missing file is a fact about the data (kind data).
+// Other errors (no permission, no descriptors, an unreachable server) say nothing about it (kind
+// failed).
 ErrorKind kind_of_read_error(int error);
 
 // An open descriptor, closed at the end of the scope.
@@ -37,7 +39,7 @@ struct Descriptor {
 
 void sync_folder(const std::filesystem::path& folder);
 void rename_to(const std::filesystem::path& from, const std::filesystem::path& to);
-// Swaps two folders atomically; false on file systems that cannot (NFS).
+// Swaps two folders atomically; returns false on file systems that cannot (NFS).
 bool exchange(const std::filesystem::path& a, const std::filesystem::path& b);
 std::filesystem::path parent_of(const std::filesystem::path& path);
 

@@ -12,16 +12,16 @@
 
 namespace booster {
 
-// A file to read lines from; not open unless it is a regular one. That is asked first: to open a
-// pipe waits for somebody who writes to it, and a device may have no end.
+// Opens a file to read lines from; the stream is not open unless the file is a regular one. The
+// type is checked first: opening a pipe would wait for a writer, and a device may have no end.
 inline std::ifstream open_regular(const std::filesystem::path& path) {
   std::error_code error;
   return std::filesystem::is_regular_file(path, error) ? std::ifstream(path, std::ios::binary)
                                                        : std::ifstream();
 }
 
-// Reads the next line without its end; false if there is none. A line of more than `longest` bytes
-// is cut after longest + 1, which tells that it is too long; skip_line() goes on behind it.
+// Reads the next line without its line break; returns false at the end. A line of more than
+// `longest` bytes is cut after longest + 1, which marks it as too long; skip_line() skips its rest.
 inline bool read_line(std::istream& from, std::string& line, size_t longest) {
   using Traits = std::istream::traits_type;
   line.clear();

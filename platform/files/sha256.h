@@ -16,7 +16,7 @@ class Sha256 {
   Sha256& operator=(const Sha256&) = delete;
 
   void add(std::span<const std::byte> bytes);
-  // 64 hexadecimal digits; nothing can be added afterwards.
+  // Returns 64 hexadecimal digits; nothing can be added afterwards.
   std::string digest();
 
  private:

@@ -13,7 +13,7 @@ bool is_word_letter(char letter) {
   return std::isalnum(static_cast<unsigned char>(letter)) || letter == '_';
 }
 
-// The word around an offset; empty where there is none.
+// Returns the word around an offset, or "".
 std::string_view word_at(std::string_view text, size_t offset, size_t& begin) {
   begin = std::min(offset, text.size());
   while (begin > 0 && is_word_letter(text[begin - 1])) --begin;
@@ -22,7 +22,7 @@ std::string_view word_at(std::string_view text, size_t offset, size_t& begin) {
   return text.substr(begin, end - begin);
 }
 
-// What follows an offset, white space and a word skipped.
+// Returns the first letter at or after an offset that is not white space; 0 if there is none.
 char next_letter(std::string_view text, size_t offset) {
   const size_t at = text.find_first_not_of(json_white_space, offset);
   return at == text.npos ? '\0' : text[at];
@@ -32,7 +32,7 @@ std::string_view line_at(std::string_view text, size_t offset) {
   return text.substr(offset, std::min(text.find('\n', offset), text.size()) - offset);
 }
 
-// The first line that says something.
+// Returns the first line that is neither blank nor a comment.
 std::string_view first_line(std::string_view text) {
   size_t begin = text.find_first_not_of(json_white_space);
   while (begin != text.npos && text[begin] == '#') {

@@ -2,8 +2,8 @@
 //
 // Refused, each with file, line, column and the key's path: a file over the limits, nesting too
 // deep, duplicate keys, NaN and Infinity, numbers outside int64 or double, invalid UTF-8, lone
-// surrogates, \u0000, a byte order mark, comments, trailing data, an empty file, anything that is
-// not a regular file. No input crashes it. Thread-safe: functions share no state.
+// surrogates, \u0000, a byte order mark, comments, trailing data, an empty file, and anything that
+// is not a regular file. No input crashes it. Thread-safe: functions share no state.
 #pragma once
 
 #include "platform/error.h"
@@ -41,29 +41,30 @@ struct JsonValue {
   nlohmann::json scalar;         // the value, if it is neither array nor object
   std::vector<JsonValue> items;  // of an array or object, in the file's order
 
-  // The member of that name, or null.
+  // Returns the member of that name, or null.
   const JsonValue* find(std::string_view name) const;
   JsonValue* find(std::string_view name);
   nlohmann::json to_json() const;
   nlohmann::ordered_json to_ordered_json() const;  // members in the file's order
 };
 
-// `name` names the text in errors. Throws an Error of `kind`.
+// `name` identifies the text in errors. Throws an Error of `kind`.
 JsonValue parse_json(std::string_view text, const std::string& name, const JsonLimits& limits = {},
                      ErrorKind kind = ErrorKind::usage);
 JsonValue read_json(const std::filesystem::path& path, const JsonLimits& limits = {},
                     ErrorKind kind = ErrorKind::usage);
 
-// nlohmann_json's description of the error, without its position and the text that it read.
+// Returns nlohmann_json's description of the error, without the position and the quoted input.
 std::string json_problem(const nlohmann::json::exception& error);
 
-// "file.json:3:7", the position of the value or its key; the origin if it overrides the file.
+// Returns "file.json:3:7", the position of the value or its key, or the origin of an override.
 std::string place_of(const std::string& file, const JsonValue& value);
 std::string place_of_key(const std::string& file, const JsonValue& value);
 
-// Text as a JSON string in printable ASCII, shortened to about 60 characters: safe to print.
+// Returns the text as a JSON string in printable ASCII, shortened to about 60 characters; safe to
+// print.
 std::string show_text(std::string_view text);
-// A value as shown in errors: `2`, `"abc"`, `an object`.
+// Returns a value as shown in errors: `2`, `"abc"`, `an object`.
 std::string show_value(const JsonValue& value);
 // "train" + "epochs" = "train.epochs"; a name with characters other than letters, digits, _ and -
 // is quoted.

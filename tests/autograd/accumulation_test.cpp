@@ -1,5 +1,5 @@
-// Gradients of several passes: a product that adds to a weight's gradient gives the bits of one
-// whose result is added to it.
+// Gradients of several passes: a product that accumulates into a weight's gradient gives the same
+// bits as a product whose result is added afterwards.
 #include "core/autograd/deferred_gradients.h"
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
@@ -30,15 +30,16 @@ struct LeavesSeen : OpObserver {
   int count = 0;
 };
 
-// What happens in one pass, drawn once for both models.
+// The random events of one pass, the same for both models.
 struct Pass {
-  std::vector<int> layers;  // the weight that each of them uses
+  std::vector<int> layers;  // the weight that each layer uses
   bool lower = false, in_f16 = false, recomputed = false, deferred = false, observed = false;
   bool only_asked_for = false, of_gradient = false, cleared = false;
   Tensor x, g;
 };
 
-// Square layers over a few leaves. With hooks nothing can be added but what comes to a leaf.
+// Square layers over a few leaves. With hooks, only the gradient that reaches a leaf can be
+// accumulated.
 struct Layers {
   Layers(const std::vector<Tensor>& values, bool hooked, bool buffered) {
     for (const Tensor& value : values) {
@@ -158,7 +159,7 @@ TEST_CASE("GPU: a second pass needs no room for the gradient of a weight" * on_g
       const Tensor x = ones({1, n}, {DType::f32, gpu});
       Pass pass;
       pass.layers = {0}, pass.lower = lower, pass.x = pass.g = x;
-      layers.run(pass);  // what is kept from call to call is there now
+      layers.run(pass);  // caches that persist between calls are filled now
       const int64_t before = allocator_stats().live_bytes;
       reset_peak_bytes();
       layers.run(pass);

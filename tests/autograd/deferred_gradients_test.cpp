@@ -1,4 +1,4 @@
-// Gradients of weights that are computed after those of inputs are the same bits.
+// Weight gradients that are computed after input gradients have the same bits.
 #include "core/autograd/deferred_gradients.h"
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
@@ -19,11 +19,11 @@ constexpr int64_t n = 5;
 using Numbers = std::vector<float>;
 
 struct Layer {
-  int weight, bias;  // which of the leaves; a bias of -1 is none
+  int weight, bias;  // indices of leaves; bias -1: none
   bool recomputed;
 };
 
-// A chain of layers over few leaves, so that some are used several times.
+// A chain of layers over few leaves, so that some leaves are used several times.
 struct Chain {
   std::vector<Tensor> weights, biases;
   std::vector<Layer> layers;
@@ -45,7 +45,7 @@ struct Chain {
   }
 };
 
-// With each leaf used `once` at most, or any number of times.
+// Returns a random chain; with `once` each leaf is used at most once.
 Chain drawn(std::mt19937& random, bool once) {
   Chain chain;
   chain.lower = random() % 2;
@@ -73,7 +73,7 @@ std::vector<Numbers> taken_gradients(const Chain& chain) {
 
 }  // namespace
 
-// Where a leaf is used several times, sums may be in another order.
+// If a leaf is used several times, its sums may have another order.
 TEST_CASE("gradients that are put off are the bits of those that are not") {
   for (const unsigned round : testing::draws(300)) {
     std::mt19937 random(round);

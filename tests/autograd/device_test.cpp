@@ -14,7 +14,7 @@ namespace {
 
 constexpr Device second_gpu = {DeviceType::cuda, 1};
 
-// A share of the memory of a GPU.
+// Returns a tensor that occupies this share of a GPU's memory.
 Tensor occupying(double share) {
   const auto bytes = static_cast<double>(kernels::cuda_devices()[0].bytes) * share;
   return empty({static_cast<int64_t>(bytes)}, {DType::u8, gpu});

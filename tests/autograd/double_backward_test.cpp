@@ -1,4 +1,4 @@
-// Gradients that are differentiated again, against finite differences and PyTorch 2.15
+// Gradients of gradients, against finite differences and PyTorch 2.15
 // (tests/golden/make_double_backward.py).
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
@@ -15,7 +15,8 @@ Tensor leaf(const std::vector<float>& numbers, const Shape& shape) {
   return from_vector(numbers, shape).requires_grad_();
 }
 
-// The gradient of the sum of squared gradients of y = f(x), by finite differences of the gradients.
+// Checks the gradient of the sum of squared gradients of y = f(x) against finite differences of the
+// gradients.
 void check_twice(const char* name, const std::function<Tensor(const Tensor&)>& f,
                  std::vector<double> at = {-0.7, 0.3, 1.2}) {
   CAPTURE(name);
@@ -112,6 +113,6 @@ TEST_CASE("a function without second derivatives says so by name") {
   const Tensor y = amax(x);
   CHECK_THROWS_WITH_AS(gradients(sum(square(y)), {x}, {.create_graph = true}),
                        doctest::Contains("amax cannot be differentiated twice"), Error);
-  // Functions beyond the inputs do not matter.
+  // Functions outside the graph of the inputs do not matter.
   CHECK_NOTHROW(gradients(sum(square(y)), {y}, {.create_graph = true}));
 }

@@ -1,4 +1,4 @@
-// Einstein's sums against a plain loop over all labels, for equations drawn at random.
+// Einstein sums against a plain loop over all labels, for random equations.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/tensor/random/random.h"
@@ -18,7 +18,7 @@ struct Operand {
   Tensor x;
 };
 
-// The product of all operands' elements, summed over the labels that the result lacks.
+// Returns the product of all operands' elements, summed over the labels that the result lacks.
 std::vector<double> plain_sum(const std::vector<Operand>& operands, const std::string& result,
                               const std::map<char, int64_t>& sizes) {
   std::string labels = result;
@@ -73,7 +73,7 @@ TEST_CASE("einsum is the plain sum for equations drawn at random") {
         shape.push_back(below(5) == 0 ? 1 : sizes[label]);
         if (all.find(label) == all.npos) all += label;
       }
-      while (!letters.empty() && below(3) == 0) {  // once more: a diagonal
+      while (!letters.empty() && below(3) == 0) {  // a repeated label: a diagonal
         const int again = below(shape.ndim());
         letters += letters[static_cast<size_t>(again)];
         shape.push_back(shape[again]);
@@ -85,7 +85,7 @@ TEST_CASE("einsum is the plain sum for equations drawn at random") {
     const int kept = below(static_cast<int>(all.size()) + 1);
     const std::string result = all.substr(0, static_cast<size_t>(kept));
     equation += "->" + result;
-    // A label's size is that of its largest dimension.
+    // A label's size is the size of its largest dimension.
     for (auto& [label, size] : sizes) {
       size = 1;
       for (const Operand& operand : operands)

@@ -1,5 +1,5 @@
-// Comparisons and derivatives where PyTorch's rules of dtypes and its choices at kinks decide.
-// Golden files: tests/golden/make_autograd.py.
+// Comparisons, and derivatives at points where PyTorch's dtype rules and its choices at kinks
+// matter. Golden files: tests/golden/make_autograd.py.
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "tests/golden_folder.h"
@@ -36,7 +36,7 @@ Tensor held(const std::vector<double>& values, const std::string& dtype) {
   return untracked::cast(x, dtype_named(dtype));
 }
 
-// The six comparisons as bits, as make_autograd.py writes them.
+// Returns the six comparisons as bits, as make_autograd.py writes them.
 template <class B>
 std::vector<int> truths(const Tensor& a, const B& b) {
   const Tensor all[6] = {equal(a, b),      not_equal(a, b), less(a, b),
@@ -55,8 +55,8 @@ bool same(double got, double want) {
   return got == want || std::abs(got - want) <= 1e-12 * std::abs(want);
 }
 
-// First derivatives with create_graph, and the derivatives of each of them. That of argument `flat`
-// by itself is 0, whatever PyTorch has.
+// Checks first derivatives with create_graph, and the derivatives of each of them. The second
+// derivative by argument `flat` alone is 0, whatever PyTorch gives.
 void check_twice(const std::function<Tensor(const std::vector<Tensor>&)>& fn,
                  const std::vector<double>& at, const Json& want, std::optional<size_t> flat = {}) {
   std::vector<Tensor> xs;

@@ -1,5 +1,5 @@
-// Work that a backward pass does while ranks exchange what a layer sends on: the same bits, and in
-// between the start of the message and the wait for it.
+// Work that a backward pass does while ranks communicate a layer's gradient. It gives the same
+// bits, and happens between the start of the message and the wait for it.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
@@ -19,7 +19,7 @@ constexpr int64_t features = 4;
 using Numbers = std::vector<float>;
 using Log = std::vector<std::string>;
 
-// x, whose gradient other ranks would get.
+// Returns x; the backward pass would send its gradient to other ranks.
 Tensor sent(const Tensor& x, Log* log = nullptr) {
   return record(x.detach(), "sent", {x}, exchange([log](const Tensor& g, Gradients& d) {
                   if (log) log->push_back("start");
@@ -29,12 +29,12 @@ Tensor sent(const Tensor& x, Log* log = nullptr) {
                 }));
 }
 
-// The same without a message.
+// The same without communication.
 Tensor passed(const Tensor& x) {
   return record(x.detach(), "passed", {x}, [](const Tensor& g, Gradients& d) { d[0] = g; });
 }
 
-// x w by element, which logs when the gradient of w is computed.
+// Returns x * w and logs when the gradient of w is computed.
 Tensor weighted(const Tensor& x, const Tensor& w, Log& log) {
   return record(untracked::contiguous(mul(x.detach(), w.detach())), "weighted", {x, w},
                 [x = Saved(x), w = Saved(w), &log](const Tensor& g, Gradients& d) {
@@ -56,7 +56,7 @@ struct SentLayer {
 struct SentChain {
   std::vector<Tensor> weights;
   std::vector<SentLayer> layers;
-  bool lower = false;  // a cast stands between a layer and the message then
+  bool lower = false;  // then a cast stands between a layer and the message
 
   Tensor operator()(const Tensor& input, bool sends) const {
     OpPolicy policy;
@@ -120,11 +120,11 @@ TEST_CASE("gradients that are computed while ranks exchange are the same bits, r
 TEST_CASE("a weight's gradient is computed between the start of a message and the wait for it") {
   const Tensor x = ones({features}).requires_grad_(), w = ones({features}).requires_grad_();
   Log log;
-  const Tensor last = weighted(x, w, log);                   // nobody waits behind this one
+  const Tensor last = weighted(x, w, log);                   // no communication follows this one
   const Tensor direct = weighted(sent(last, &log), w, log);
   const Tensor wide = cast(sent(direct, &log), DType::f64);
   backward(sum(cast(weighted(wide, cast(w, DType::f64), log), DType::f32)));
-  CHECK(log == Log{"input", "start", "weight", "wait",   // behind a cast
+  CHECK(log == Log{"input", "start", "weight", "wait",   // after a cast
                    "input", "start", "weight", "wait", "input", "weight"});
   CHECK(w.grad().to_vector<float>() == Numbers(features, 3));
 }

@@ -15,7 +15,7 @@ namespace booster::testing {
 
 using Function = std::function<Tensor(const std::vector<Tensor>&)>;
 
-// Weighted sum of fn's result: every element of the gradient matters.
+// Returns a weighted sum of fn's result, so that every element of the gradient matters.
 inline double weighted(const Tensor& y, const std::vector<double>& weights) {
   const auto values = y.to_vector<double>();
   double total = 0;

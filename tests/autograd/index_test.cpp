@@ -1,4 +1,4 @@
-// Reading, writing and sorting by index, against plain loops, and what they refuse.
+// Reading, writing and sorting by index, against plain loops, and their errors.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"

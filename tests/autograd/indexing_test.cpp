@@ -1,5 +1,5 @@
-// Parts of tensors by indices in brackets, drawn, against a plain model that lists what is kept of
-// each dimension.
+// Random bracket indices into tensors, against a plain model that lists the kept positions of each
+// dimension.
 #include "core/autograd/tape.h"
 #include "core/tensor/random/random.h"
 #include "tests/autograd/gradient_check.h"
@@ -14,13 +14,13 @@ using namespace booster;
 
 namespace {
 
-// What an index leaves of a dimension: places, and the sizes that they have in the result.
+// What an index keeps of a dimension: positions, and their sizes in the result.
 struct Kept {
   std::vector<int64_t> places;
   std::vector<int64_t> sizes;
 };
 
-// Draws indices, and says what Python's rules make of each.
+// Draws indices, and gives the result of each by Python's rules.
 class Drawn {
  public:
   explicit Drawn(uint32_t seed) : engine_(seed) {
@@ -46,7 +46,7 @@ class Drawn {
 
   std::vector<int64_t> shape;
   std::vector<Index> indices;
-  std::vector<Kept> kept;  // a new axis has no places
+  std::vector<Kept> kept;  // a new axis has no positions
 
  private:
   int below(int n) { return static_cast<int>(engine_() % static_cast<uint32_t>(n)); }
@@ -97,7 +97,7 @@ class Drawn {
   bool has_tensor_ = false;
 };
 
-// operator[] takes a list in braces; this makes one of `n` indices.
+// Calls operator[], which takes a braced list, with `n` indices.
 Tensor at(const Tensor& x, const std::vector<Index>& i) {
   switch (i.size()) {
     case 0: return x[std::initializer_list<Index>{}];

@@ -1,4 +1,4 @@
-// Members of tensors are the functions of the same name.
+// Member functions of tensors equal the free functions of the same name.
 #include "tests/autograd/gradient_check.h"
 
 #include <doctest/doctest.h>
@@ -8,7 +8,7 @@ using namespace booster::testing;
 
 namespace {
 
-// Values and gradients of both ways to call a function are the same bits.
+// Checks that values and gradients of both forms are bitwise equal.
 template <class Member, class Function>
 void check_same(const char* name, const Tensor& x, Member member, Function function) {
   CAPTURE(std::string(name));

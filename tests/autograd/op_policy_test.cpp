@@ -221,7 +221,7 @@ TEST_CASE("a policy is the thread's own, and an error leaves what was in force b
 
 namespace {
 
-// x * x as a user-defined function: records the dtypes of its forward and backward.
+// x * x as a custom function that records the dtypes of its forward and backward.
 struct CustomSquare {
   std::optional<DType> cast_inputs;
   DType forward = DType::f64, backward = DType::f64, inside = DType::f64;
@@ -281,7 +281,7 @@ TEST_CASE("a custom function that asks for a dtype runs without casts, backward 
   CHECK(wide.inside == DType::f32);
   CHECK(wide.backward == DType::f32);
   CHECK(x.grad().dtype() == DType::f16);
-  // Without a policy nothing is cast; doubles never are.
+  // Without a policy nothing is cast; doubles are never cast.
   CustomSquare off{.cast_inputs = DType::f32};
   off(of(DType::f64));
   CHECK(off.forward == DType::f64);

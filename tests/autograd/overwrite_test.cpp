@@ -1,4 +1,4 @@
-// Gradients that overwrite gradients without other references.
+// New gradients overwrite gradients that have no other reference.
 #include "core/autograd/overwrite.h"
 
 #include "core/autograd/functions.h"

@@ -85,7 +85,8 @@ TEST_CASE("several roots give the sum of what each alone gives, in one pass") {
     const auto roots = [&] {
       const Tensor shared = exp(w);
       register_grad_hook(shared, [&](const Tensor&) { ++visits; return Tensor(); });
-      // The second is inside the graph of the first, the third is a leaf, the fourth the first.
+      // The second is inside the graph of the first, the third is a leaf, the fourth equals the
+      // first.
       const Tensor last = sum(mul(shared, shared));
       return std::vector<Tensor>{last, shared, w, last};
     };
@@ -214,7 +215,7 @@ TEST_CASE("a checkpoint gives the same gradients, also with dropout-like random 
     manual_seed(4);
     Tensor x = leaf({0.1f, 0.2f, 0.3f});
     clear_grad(w);
-    set_random_stream(stream);  // of a layer that is cut over ranks, say
+    set_random_stream(stream);  // for example in a layer split over ranks
     Tensor y = recompute ? checkpoint(block, {x}) : block({x});
     set_random_stream(0);
     const Tensor more = uniform({3}, 0, 1);
@@ -242,7 +243,7 @@ TEST_CASE("a checkpoint draws from the stream in which it ran, and leaves the la
         [&](const std::vector<Tensor>& in) {
           const Tensor noise = uniform({3}, 0, 1);
           draws.push_back(noise.to_vector<float>());
-          set_random_stream(9);  // as a layer that is cut does
+          set_random_stream(9);  // as a split layer does
           return in[0] * noise;
         },
         {x});
@@ -264,7 +265,7 @@ TEST_CASE("a checkpoint reaches parameters even if no input requires a gradient"
 
 namespace {
 
-// How often a leaf was said to be complete in one backward pass, and its gradient then.
+// Counts how often a leaf is reported complete in one backward pass, and keeps its gradient then.
 struct Ready {
   explicit Ready(const Tensor& leaf) {
     on_grad_ready(leaf, [this](const Tensor& done) {
@@ -319,7 +320,7 @@ TEST_CASE("what only gradients that nobody wants would read may be changed in pl
     for (const bool first_wanted : {false, true}) {
       CAPTURE(std::string(name));
       CAPTURE(first_wanted);
-      // Of b / a the gradient of b reads a, but not the other way round alone.
+      // The gradient of b in b / a reads a; the gradient of a alone does not read b.
       if (function == functions[3].second && first_wanted) continue;
       Tensor a = full({3, 3}, 2), b = full({3, 3}, 5);
       Tensor &wanted = first_wanted ? a : b, &frozen = first_wanted ? b : a;

@@ -1,5 +1,5 @@
-// Every differentiable function with undefined tensors (errors), and with tensors that have no
-// elements (results by the same rules of shapes as all others, gradients with them).
+// Every differentiable function with undefined tensors, which are errors, and with empty tensors.
+// Results and gradients of empty tensors follow the usual shape rules.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/overwrite.h"
@@ -16,7 +16,7 @@ namespace {
 
 using Arguments = std::vector<Tensor>;
 
-// A function of some tensors, called with each of them undefined in turn.
+// A function of tensors, called with each of them undefined in turn.
 struct Function {
   const char* name;
   size_t arguments;
@@ -95,7 +95,7 @@ void check_undefined() {
     }
 }
 
-// Sizes with zeros among them.
+// Returns a random shape that may have zeros.
 Shape drawn_shape(std::mt19937& random, int dims) {
   Shape shape;
   for (int i = 0; i < dims; ++i) shape.push_back(static_cast<int64_t>(random() % 3));
@@ -104,7 +104,7 @@ Shape drawn_shape(std::mt19937& random, int dims) {
 
 Tensor leaf_of_ones(const Shape& shape) { return ones(shape).requires_grad_(); }
 
-// The result has the shape that the rule says, and the gradients have the arguments' shapes.
+// Checks that the result has the expected shape, and the gradients the arguments' shapes.
 void check_empty(const char* name, const Tensor& y, const Shape& shape, const Arguments& leaves) {
   CAPTURE(name);
   CHECK(y.shape() == shape);

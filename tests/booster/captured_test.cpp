@@ -1,4 +1,4 @@
-// Work of what was boosted that is captured and replayed, between steps that are not.
+// Captured and replayed work of boosted objects, between steps that are not captured.
 #include "booster/booster.h"
 #include "core/tensor/capture/captured_work.h"
 #include "mixed_precision/scaling/grad_scaler.h"
@@ -94,7 +94,7 @@ TEST_CASE("GPU: calls that the host keeps count of are not captured, and trainin
       return cross_entropy(cast(one.pair.model(one.x), DType::f32), one.target);
     };
     const Tensor loss = loss_of(training);
-    loss_of(plain);  // fp8 remembers what it has seen
+    loss_of(plain);  // fp8 records its history
     const auto check_refused = [&](const char* name, const std::function<void()>& call) {
       CHECK(contains(refusal_of(call), std::string(name) + ": cannot be recorded"));
     };

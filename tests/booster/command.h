@@ -15,7 +15,7 @@ namespace booster {
 
 struct CommandResult {
   int code = 0;
-  std::string output = {};  // both streams
+  std::string output = {};  // stdout and stderr
   bool says(std::string_view part) const { return output.find(part) != std::string::npos; }
 };
 
@@ -30,17 +30,17 @@ inline CommandResult run_command(const std::string& command) {
   return result;
 }
 
-// Where this build put its files.
+// Returns the folder of this build's files.
 inline std::filesystem::path build_folder() {
   return std::filesystem::canonical("/proc/self/exe").parent_path().parent_path();
 }
 
-// A path as a word of a command.
+// Quotes a path as a word of a command.
 inline std::string in_quotes(const std::filesystem::path& path) {
   return "'" + path.string() + "'";
 }
 
-// The `booster` program.
+// Runs the `booster` program.
 inline CommandResult run_booster(const std::string& arguments) {
   return run_command("'" + (build_folder() / "booster/booster").string() + "' " + arguments);
 }

@@ -1,4 +1,4 @@
-// fp16_apex with a scaler for each loss: passes that leave gradients scaled, drawn among others.
+// fp16_apex with one scaler per loss: random sequences with passes that leave gradients scaled.
 #include "booster/booster.h"
 #include "tests/mixed_precision/weight.h"
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr double lr = 0.5;
 
-// Two weights with an optimizer each, and what they and their gradients must be.
+// Two weights with an optimizer each, and their expected values and gradients.
 class TwoWeights {
  public:
   explicit TwoWeights(const char* level)
@@ -28,7 +28,7 @@ class TwoWeights {
                               {SGD(Model(modules_[0]).parameters(), {.lr = lr}),
                                SGD(Model(modules_[1]).parameters(), {.lr = lr})})) {}
 
-  // False if the program may not: an optimizer's gradients are scaled for the other loss.
+  // Returns false if the pass is illegal: an optimizer's gradients are scaled for the other loss.
   bool pass(int reaches, int names, int loss_id, bool delay, double slope) {
     for (const size_t i : {0, 1})
       if (((reaches | names) >> i & 1) && scaled_by_[i] >= 0 && scaled_by_[i] != loss_id)
@@ -49,7 +49,7 @@ class TwoWeights {
     }
     return true;
   }
-  // Halves the scale of a loss.
+  // Makes a loss overflow, which halves its scale.
   bool overflow(size_t i, int loss_id) {
     if (!pass(1 << i, 1 << i, loss_id, false, INFINITY)) return false;
     zero_grad(i);
@@ -78,7 +78,7 @@ class TwoWeights {
     value_[i] -= lr * gradient_[i];
   }
 
-  // "" or what is wrong.
+  // Returns "" or what is wrong.
   std::string compare() const {
     const auto close = [](double a, double b) {
       return std::abs(a - b) < 2e-3 * (1 + std::abs(b));
@@ -166,7 +166,7 @@ TEST_CASE("a step's report is not changed by another optimizer's overflow") {
   booster.backward(sum(nets[0](ones({1}))), opts[0]);
   opts[0].step();
   booster.backward(sum(nets[1](full({1}, INFINITY))), opts[1]);
-  const StepReport again = opts[0].step();  // of the gradients from before
+  const StepReport again = opts[0].step();  // with the earlier gradients
   CHECK(opts[1].step().skipped());
   CHECK_FALSE(again.skipped());
 }

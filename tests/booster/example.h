@@ -22,7 +22,7 @@ class Example {
     write_classes(image(""), images_per_class);
   }
 
-  // Dark images in one folder of `root`, light ones in another.
+  // Writes dark images in one folder of `root`, light ones in another.
   static void write_classes(const std::filesystem::path& root, int images_per_class) {
     for (const char* name : {"dark", "light"}) {
       std::filesystem::create_directories(root / name);
@@ -47,7 +47,7 @@ class Example {
   std::string read(const std::string& name) const { return folder_.read("out/" + name); }
   std::string metrics() const { return read("metrics.jsonl"); }
   std::string record() const { return read("run.json"); }
-  // The lines of metrics.jsonl; a line that is not JSON is null.
+  // Returns the lines of metrics.jsonl; a line that is not JSON is null.
   std::vector<nlohmann::json> metric_lines() const {
     std::vector<nlohmann::json> lines;
     std::istringstream text(metrics());
@@ -62,7 +62,7 @@ class Example {
                                    fmt::format("checkpoint/step-{:09}/manifest.json", step));
   }
 
-  // The bytes of the newest checkpoint's weights; "" if there is none.
+  // Returns the bytes of the newest checkpoint's weights; "" if there is none.
   std::string last_weights() const {
     std::filesystem::path last;
     for (const auto& entry : std::filesystem::directory_iterator(output() / "checkpoint"))
@@ -70,8 +70,8 @@ class Example {
     return read(std::filesystem::relative(last / "model.safetensors", output()).string());
   }
 
-  // `sets` are settings, apart by blanks; `before` precedes the program: the launcher with its
-  // options. Without `images` no folder of data is named.
+  // Returns the command. `sets` are settings separated by blanks; `before` precedes the program:
+  // the launcher with its options. Without `images` the command names no data folder.
   std::string command(const std::string& sets = "", const std::string& before = "",
                       bool images = true) const {
     const std::string build = build_folder().string();
@@ -95,8 +95,8 @@ class Example {
     return run_command(command(sets, before));
   }
 
-  // Starts the command; once it has printed `mark`, or ended without, does `action`, in which $pid
-  // is its process; waits for its end.
+  // Starts the command. Once it has printed `mark`, or has ended without it, runs `action`, in
+  // which $pid is the command's process. Then waits for its end.
   CommandResult run_and(const std::string& mark, const std::string& action,
                         const std::string& command) const {
     const std::string log = (folder_ / "log").string();

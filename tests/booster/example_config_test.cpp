@@ -1,4 +1,4 @@
-// What the example makes of the sections that it adds to a config.
+// The example's use of its own config sections.
 #include "examples/vit_caltech101/data/datasets.h"
 #include "examples/vit_caltech101/program_config.h"
 

@@ -1,4 +1,4 @@
-// What the example says of its images: the bad ones, made-up ones, and each counted once.
+// What the example reports about its images: bad ones, generated ones, and each counted once.
 #include "tests/booster/example.h"
 
 #include <doctest/doctest.h>
@@ -145,7 +145,7 @@ TEST_CASE("with one image of each class none is left to validate on, which is sa
 TEST_CASE("a folder that is laid out otherwise says what is wanted") {
   const Example example;
   std::filesystem::rename(example.image(""), example.root() / "train");
-  const CommandResult all = example.run("train.max_steps=1");  // a part is kept to validate on
+  const CommandResult all = example.run("train.max_steps=1");  // some are for validation
   CHECK_MESSAGE(all.says("12 to train, 4 to validate"), all.output);
   std::filesystem::remove_all(example.output());
   std::filesystem::rename(example.root() / "train", example.root() / "pictures");

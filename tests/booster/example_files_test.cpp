@@ -1,4 +1,4 @@
-// The folder that the example writes to: one run at a time, and what happens when it cannot write.
+// The example's output folder: one run at a time, and behaviour when it cannot be written.
 #include "examples/vit_caltech101/report/metrics.h"
 #include "tests/booster/example.h"
 
@@ -62,7 +62,7 @@ TEST_CASE("the lock of a killed run is taken over, that of another machine is no
 TEST_CASE("a folder that is removed or replaced while it is written to is an error") {
   const Example example;
   const std::string out = "'" + example.output().string() + "'";
-  // At once: rm alone might still be at it when the checkpoint comes.
+  // Removes the folder at once: rm alone might still be running when the checkpoint is written.
   const CommandResult removed = example.run_and(
       "step 3/", fmt::format("mv {0} {0}-gone; rm -rf {0}-gone", out), example.command(endless));
   CHECK_MESSAGE(removed.code == 1, removed.output);
@@ -87,7 +87,7 @@ TEST_CASE("a checkpoint that cannot be written is tried again, and only the last
   CHECK_MESSAGE(failed.code == 1, failed.output);
   CHECK_MESSAGE(failed.says("; the training goes on"), failed.output);
   CHECK(failed.says("error: "));
-  CHECK(example.metric_lines().size() == 8);  // it trained to its end
+  CHECK(example.metric_lines().size() == 8);  // it trained to the end
 
   const std::string action = fmt::format(
       "rm '{0}'; for i in $(seq 100); do test -e '{0}/latest' && echo tried again && break; "
@@ -192,6 +192,6 @@ TEST_CASE("metrics that were cut short go on in a new line") {
   CHECK_MESSAGE(more.code == 0, more.output);
   CHECK(more.says("its last line was cut short"));
   const auto after = example.metric_lines();
-  CHECK(after.size() == lines - 1 + 3);  // without the broken one; two steps and a validation
+  CHECK(after.size() == lines - 1 + 3);  // without the incomplete line; two steps and a validation
   for (const auto& line : after) CHECK(line.is_object());
 }

@@ -1,5 +1,5 @@
-// The example with names and numbers that others have chosen: class folders that are not UTF-8, and
-// what a checkpoint says of the program's own state.
+// The example with untrusted names and values: class folders that are not UTF-8, and the program's
+// own state in a checkpoint.
 #include "booster/checkpoint/folder/checkpoint.h"
 #include "platform/files/sha256.h"
 #include "tests/booster/example.h"
@@ -18,10 +18,10 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 const std::string latin = "caf\xe9 \x1b[31m";    // é of ISO 8859-1, and red letters
-const std::string shown = "caf\\xe9 \\x1b[31m";  // as it is written
+const std::string shown = "caf\\xe9 \\x1b[31m";  // as it is displayed
 const std::string trains = "train.epochs=2 optimizer.lr=0.01 ";
 
-// Its manifest is right again afterwards.
+// Changes the state and makes the manifest right again.
 void change_state(const fs::path& checkpoint, const std::function<void(Json&)>& change) {
   std::ifstream file(checkpoint / "state.json");
   Json state = Json::parse(file);

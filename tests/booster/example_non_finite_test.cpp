@@ -1,4 +1,4 @@
-// What the example does about losses and weights that are not finite.
+// The example's handling of losses and weights that are not finite.
 #include "booster/checkpoint/safetensors/safetensors.h"
 #include "examples/vit_caltech101/non_finite.h"
 #include "tests/booster/example.h"
@@ -14,7 +14,7 @@ using booster::testing::occurrences;
 
 namespace {
 
-// With this rate the first update leaves weights for which the second loss is not finite.
+// With this rate the first update makes the second loss non-finite.
 const std::string ruin = "optimizer.lr=1e20 train.epochs=2 train.checkpoint_every=1 ";
 
 bool all_finite(const std::filesystem::path& weights) {
@@ -52,7 +52,7 @@ TEST_CASE("a loss that is not finite ends the training and spares the last check
     const std::string plugin =
         *before ? "booster.plugin=torch_ddp data.batch_size=2" : "booster.plugin=single";
     std::filesystem::remove_all(example.output());
-    for (int run = 0; run < 2; ++run) {  // the second goes on from the checkpoint of the first
+    for (int run = 0; run < 2; ++run) {  // the second run resumes the first one's checkpoint
       const CommandResult result = example.run(ruin + plugin, before);
       CHECK_MESSAGE(result.code == 1, result.output);
       CHECK_MESSAGE(result.says("step 2: the loss"), result.output);

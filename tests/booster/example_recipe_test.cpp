@@ -1,5 +1,5 @@
-// What a training of images can be told beside its model: augmentation, averages of weights, when
-// to validate, what to keep and when to stop. Run as a user runs it.
+// Options of an image training besides the model: augmentation, averages of weights, when to
+// validate, what to keep and when to stop. Run as by a user.
 #include "tests/booster/example.h"
 
 #include <doctest/doctest.h>
@@ -11,7 +11,7 @@ using namespace booster;
 
 namespace {
 
-constexpr int per_class = 16;  // 24 to train, so that an epoch has 6 steps; 8 to validate
+constexpr int per_class = 16;  // 24 to train, an epoch of 6 steps; 8 to validate
 const std::string model = "model.num_heads=2 model.depth=2 model.embed_dim=16 ";
 const std::string constant = "lr_scheduler={\"name\":\"constant\"} train.log_every=1 ";
 const std::string everything =
@@ -21,7 +21,7 @@ const std::string everything =
     "train.ema_decay=0.9 train.ema_warmup=true optimizer.layer_decay=0.7 "
     "train.validations_per_epoch=3 train.epochs=3 ";
 
-// Steps whose metrics have this.
+// Returns the steps whose metrics have this name.
 std::vector<int64_t> steps_with(const Example& example, const std::string& name) {
   std::vector<int64_t> steps;
   for (const auto& line : example.metric_lines())
@@ -29,7 +29,7 @@ std::vector<int64_t> steps_with(const Example& example, const std::string& name)
   return steps;
 }
 
-// All numbers of a training but times, line by line.
+// Returns all metrics of a training except times, line by line.
 std::vector<nlohmann::json> numbers_of(const Example& example) {
   auto lines = example.metric_lines();
   for (auto& line : lines)
@@ -57,7 +57,7 @@ TEST_CASE("a training with every augmentation and averages resumes to the bit, i
     const CommandResult result = whole.run(sets + "train.max_steps=11");
     REQUIRE_MESSAGE(result.code == 0, result.output);
     CHECK_MESSAGE(result.says("of the averages"), result.output);
-    // Cut where a third of an epoch ends, and within one.
+    // Cuts at a third of an epoch, and at other points.
     for (const char* steps : {"4", "7", "11"})
       REQUIRE(parts.run(sets + "train.max_steps=" + steps).code == 0);
     CHECK(parts.last_weights() == whole.last_weights());

@@ -1,4 +1,4 @@
-// Stop signals reach the example wherever it is, and lose nothing.
+// Stop signals work at any point of the example, and lose nothing.
 #include "tests/booster/example.h"
 
 #include <doctest/doctest.h>
@@ -46,7 +46,7 @@ TEST_CASE("a validation that was stopped between two epochs costs no epoch") {
   CHECK(second.says("after 6 steps"));
 }
 
-// All that was validated is in the checkpoint, and the next epoch is the next.
+// The checkpoint has everything that was validated, and the epoch count continues.
 TEST_CASE("a training that was stopped right behind a validation counts its epochs on") {
   const Example example(300);
   const std::string sets =
@@ -90,7 +90,7 @@ TEST_CASE("what a program prints goes into no file, even if it was started witho
 
 TEST_CASE("a signal while data is waited for ends before the batch is there") {
   const Example example;
-  // Large images, which take long to decode.
+  // Large images are slow to decode.
   const std::string jpeg = Example::make_jpeg(7000, 7000, 100);
   for (const char* name : {"dark", "light"})
     for (const auto& entry : std::filesystem::directory_iterator(example.image(name)))
@@ -104,7 +104,7 @@ TEST_CASE("a signal while data is waited for ends before the batch is there") {
   CHECK(example.has_checkpoint(0));
 }
 
-// Also where several batches make one step together, which draw for dropout.
+// Also with several batches per step, whose dropout draws random numbers.
 TEST_CASE("trainings that are stopped at any time, and go on, end in the same weights") {
   std::minstd_rand random(5);
   const std::string jpeg = Example::make_jpeg(2400, 2400, 100);

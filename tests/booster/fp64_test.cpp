@@ -1,4 +1,4 @@
-// fp64: trainings in double, beside PyTorch's, a plain loop's and their own differences.
+// fp64: trainings in double, against PyTorch, a plain loop and finite differences.
 #include "booster/booster.h"
 #include "core/nn/models/gpt2.h"
 #include "core/nn/models/mlp.h"
@@ -27,7 +27,8 @@ Json golden_trainings() {
 Model network(const std::string& name) {
   if (name == "rows")
     return Sequential{Linear(12, 16), LayerNorm(16), GELU(), Linear(16, 16), Tanh(), Linear(16, 5)};
-  // What is added before a normalisation has no gradient but rounding, which Adam makes steps of.
+  // A bias before a normalisation would have a gradient of pure rounding, which Adam turns into
+  // steps.
   return Sequential{Conv2d(2, 4, {3, 3}, {.bias = false}),
                     BatchNorm2d(4),
                     ReLU(),
@@ -44,7 +45,7 @@ Optimizer optimizer_for(const std::string& name, const Parameters& parameters) {
   return AdamW(parameters, {.lr = 0.01, .weight_decay = 0.1});
 }
 
-// The weights of make_fp64.py.
+// Sets the weights of make_fp64.py.
 void draw_weights(const Model& model) {
   const NoGradGuard no_grad;
   uint32_t seed = 0;
@@ -174,8 +175,8 @@ std::vector<Trial> real_models() {
 
 }  // namespace
 
-// The step is so small that something computed in f32 makes differences of losses mere noise, and
-// that hardly a ReLU turns.
+// The step is so small that anything computed in f32 would make differences of losses mere noise,
+// and that almost no ReLU changes sides.
 TEST_CASE("fp64: gradients of the models are the differences of their losses") {
   constexpr double h = 1e-8;
   for (auto& [name, model, input] : real_models()) {
@@ -215,7 +216,7 @@ TEST_CASE("fp64: an optimizer and its average that have f32 state go on in f64")
     ParameterAverage average(optimizer, {.decay = 0.5});
     const auto pass = [&](const Tensor& y) { return sum(square(y)); };
     const Tensor x = hashed({4, 3}, 7);
-    if (early) {  // a step before the model is boosted
+    if (early) {  // step before boosting
       backward(pass(model(x)));
       optimizer.step();
       optimizer.zero_grad();

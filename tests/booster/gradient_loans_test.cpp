@@ -1,4 +1,4 @@
-// What a program sees that looks at gradients of a boosted training, which are scaled in memory.
+// What a program sees that reads gradients of a boosted training, which are scaled in memory.
 #include "booster/booster.h"
 #include "tests/mixed_precision/weight.h"
 #include "tests/strategy_levels.h"
@@ -25,7 +25,7 @@ struct Loop {
     booster.backward(sum(cast(boosted.model(full({2}, slope)), DType::f32)), boosted.optimizer);
   }
   std::vector<double> seen() const { return module->w.grad().to_vector<double>(); }
-  // As the step reads it.
+  // Returns the gradients as the step reads them.
   std::vector<double> in_memory() const {
     const GradientKeeper::Scope raw;
     return seen();
@@ -53,7 +53,7 @@ TEST_CASE("after a step a gradient of 3 is 3 in every strategy, and 6 after anot
     loop.boosted.optimizer.step();
     CHECK(loop.seen() == Values{3, 3});
     CHECK(loop.seen() == Values{3, 3});
-    loop.backward(3);  // adds to what is there, whoever looked
+    loop.backward(3);  // adds to the existing gradients, whether they were read or not
     loop.boosted.optimizer.step();
     CHECK(loop.seen() == Values{6, 6});
     CHECK(loop.weight() == 1 - 0.125 * 9);
@@ -127,7 +127,7 @@ TEST_CASE("what a program writes into gradients counts, whenever it does") {
     Loop loop(strategy.make);
     const auto double_them = [&] { Tensor(loop.module->w.grad()).mul_(2); };
     loop.backward(1);
-    double_them();  // in memory: scaled or not, it is twice as much
+    double_them();  // in memory: scaled or not, it doubles
     loop.boosted.optimizer.step();
     CHECK(loop.weight() == 1 - 0.25);
     double_them();  // in a copy

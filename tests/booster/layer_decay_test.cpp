@@ -13,7 +13,7 @@ using namespace booster;
 
 namespace {
 
-// Rate and weight decay of each parameter.
+// Returns rate and weight decay of each parameter.
 std::map<std::string, std::pair<double, double>> options_by_name(const Optimizer& optimizer,
                                                                  const Model& model,
                                                                  LayerDecayOptions options) {

@@ -1,4 +1,4 @@
-// Losses with scalers of their own, as Apex's loss_id has them: in checkpoints, and over ranks.
+// Losses with separate scalers, like Apex's loss_id: in checkpoints, and over ranks.
 #include "booster/booster.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/parallel/ranks.h"
@@ -30,7 +30,7 @@ struct TwoLosses {
                          booster.prepare_dataloader(data, {.batch_size = 2}),
                          ConstantLR(optimizer));
   }
-  // Loss 1 overflows in the given steps.
+  // Trains; loss 1 overflows in step `overflow`.
   void train(int first, int last, int overflow) {
     for (int step = first; step < last; ++step) {
       boosted.optimizer.zero_grad();

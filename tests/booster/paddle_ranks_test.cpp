@@ -1,4 +1,4 @@
-// fp16_paddle's master_grad where ranks average gradients.
+// fp16_paddle's master_grad with ranks that average gradients.
 #include "booster/booster.h"
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
@@ -42,7 +42,7 @@ PaddleRun make_run(bool on_ranks, bool master_grad) {
   return {booster, booster->boost(model, optimizer), model.parameters()};
 }
 
-// Backward passes over the rows first, first + stride, ... of each step's batch.
+// Runs backward passes over rows first, first + stride, ... of each step's batch.
 void accumulate(PaddleRun& run, int64_t first, int64_t stride, int passes) {
   auto& [net, opt] = run.boosted;
   for (int pass = 0; pass < passes; ++pass) {
@@ -68,7 +68,7 @@ void accumulate(PaddleRun& run, int64_t first, int64_t stride, int passes) {
   }
 }
 
-// The gradients averaged over all ranks, in the order of the parameters.
+// Returns the gradients averaged over all ranks, in the order of the parameters.
 std::vector<double> gradients_of(const PaddleRun& run) {
   run.boosted.model.session().sync_grads("a test");
   std::vector<double> all;
@@ -110,13 +110,13 @@ TEST_CASE("rank: master_grad" * doctest::skip()) {
   for (const auto& [name, parameter] : spread.parameters) {
     CAPTURE_PART(name);
     CHECK(parameter.dtype() == DType::f16);
-    // Gradients are views of the communication buckets: one f32 bucket holds them all.
+    // Gradients are views of the communication buckets; one f32 bucket holds all.
     CHECK(parameter.grad().dtype() == DType::f32);
     CHECK(parameter.grad().shares_storage(spread.parameters[0].tensor.grad()));
   }
   const auto before = gradients_of(spread);
   check_same_on_ranks(before, world.group());
-  // The activations' gradients still are f16: 2^-11 of each, and as much for each of the sums.
+  // The activations' gradients are still f16: an error of 2^-11 each, and the same for each sum.
   const auto want = gradients_of(alone);
   CHECK(largest_difference(before, want) < 4e-3 * largest(want));
 

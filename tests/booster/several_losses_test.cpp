@@ -1,4 +1,4 @@
-// Several losses, models and optimizers behind a Booster, against Apex's and torch's own patterns.
+// Several losses, models and optimizers with one Booster, against Apex's and torch's own patterns.
 #include "booster/booster.h"
 #include "core/tensor/host_reads.h"
 #include "tests/mixed_precision/weight.h"
@@ -13,7 +13,7 @@ using booster::testing::Weight;
 
 namespace {
 
-// Two numbers; the gradient of sum(w) * g is g for both.
+// Two elements; the gradient of sum(w) * g is g for both.
 Tensor start() { return from_vector(std::vector<float>{1, -2}, {2}); }
 
 // f16 cannot hold a gradient above 0.99 at the initial scale, 65536.
@@ -91,7 +91,7 @@ TEST_CASE(
 }
 
 TEST_CASE("boosted losses do what Apex's scale_loss does, bit for bit") {
-  // Per iteration: the gradients of loss 0 for both models, and of loss 1.
+  // Per iteration: the gradients of loss 0 for both models, then those of loss 1.
   const double plan[][4] = {{0.25, 0.5, 0.125, 0.3}, {0.2, inf, 0.3, 0.1}, {0.1, 0.7, inf, 0.2},
                             {0.3, 0.1, 0.2, 0.9},    {inf, 0.1, 0.1, inf}, {0.7, 0.3, 0.01, 0.6}};
   for (const char* level : {"O0", "O1", "O2", "O3"}) {
@@ -202,7 +202,7 @@ TEST_CASE(
     for (int i : {0, 1}) boosted.opt(i).zero_grad();
     plain.a.zero_grad();
     plain.b.zero_grad();
-    // Loss 0 is for both models, loss 1 for the second.
+    // Loss 0 is for both models, loss 1 for the second one.
     boosted.booster.backward(loss_of(boosted.modules, {step[0], step[1]}),
                              {boosted.opt(0), boosted.opt(1)});
     boosted.booster.backward(loss_of({boosted.modules[1]}, {step[3]}), boosted.opt(1));
@@ -212,7 +212,7 @@ TEST_CASE(
     const bool bad_b = std::isinf(step[1]) || std::isinf(step[3]);
     const StepReport of_a = boosted.opt(0).step();
     CHECK(of_a.skipped() == std::isinf(step[0]));
-    CHECK(boosted.precision().state().at("scale") == before);  // not moved before all have stepped
+    CHECK(boosted.precision().state().at("scale") == before);  // unchanged until all have stepped
     CHECK(boosted.opt(1).step().skipped() == bad_b);
     scaler.step(plain.a);
     scaler.step(plain.b);
@@ -236,7 +236,7 @@ TEST_CASE("a scale moves once for all optimizers, in every strategy, without a h
       const StepReport first = pair.opt(0).step(), second = pair.opt(1).step();
       CHECK(host_reads() == before);
       CHECK(first.loss_scale() == scale);
-      // Those look at no gradient, and "auto" may be one of them.
+      // These do not check gradients; "auto" may be one of them.
       const std::string name = pair.precision().name();
       if (name == "fp32" || name == "fp64") continue;
       CHECK(second.skipped() == std::isinf(gradients[1]));
@@ -262,7 +262,7 @@ TEST_CASE("an optimizer whose gradients are thrown away is not waited for") {
   pair.booster.backward(loss_of(pair.modules, {inf, 0.5}), {pair.opt(0), pair.opt(1)});
   pair.opt(0).step();
   CHECK(pair.precision().state().at("scale") == 65536);
-  pair.opt(1).zero_grad();  // as a discriminator's after the generator's loss
+  pair.opt(1).zero_grad();  // as for a discriminator after the generator's loss
   CHECK(pair.precision().state().at("scale") == 32768);
 }
 
@@ -295,7 +295,7 @@ TEST_CASE("rank: an unsynced group" * doctest::skip()) {
       for (size_t i : {0, 1})
         CHECK(pair.modules[i]->w.grad().to_vector<float>()[0] == (i == 0 ? own : 10 * own));
     }
-    backward(1, 2);  // with what was kept
+    backward(1, 2);  // with the accumulated gradients
     for (int i : {0, 1}) pair.opt(i).step();
     CHECK(pair.modules[0]->w.to_vector<float>()[0] == 1 - 0.5f * 2.5f);
     CHECK(pair.modules[1]->w.to_vector<float>()[0] == 1 - 0.5f * 17);
@@ -314,7 +314,7 @@ TEST_CASE("what a scaler refuses stands in the report, with what it means") {
     return pair.opt(1).step().refusal();
   };
   CHECK(refusal(1) == "");
-  CHECK(refusal(inf) == "");  // 2^-127 can still be used
+  CHECK(refusal(inf) == "");  // 2^-127 is still usable
   CHECK(refusal(inf).find("collapsed") != std::string::npos);
   CHECK(refusal(1).find("(1 times)") != std::string::npos);
 }

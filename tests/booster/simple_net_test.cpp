@@ -1,4 +1,4 @@
-// The example with the networks of Paddle's guides, small.
+// The example with the networks of Paddle's guides, at a small size.
 #include "tests/booster/command.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ CommandResult simple_net(const std::string& arguments) {
                                  (build_folder() / "examples/simple_net").string(), arguments));
 }
 
-// How far a row's loss is over fp32's, as a share: the last column, in percent.
+// Returns by what share a row's loss exceeds fp32's: the last column, in percent.
 std::vector<double> over_fp32(const std::string& output, const std::string& row) {
   std::vector<double> shares;
   std::istringstream lines(output);

@@ -1,5 +1,5 @@
-// A training that skips step after step says so, once and with the reason; a search for a loss
-// scale is none.
+// A training whose steps are all skipped is reported once, with the reason; a search for a loss
+// scale is not.
 #include "booster/booster.h"
 #include "core/tensor/host_reads.h"
 #include "tests/occurrences.h"
@@ -42,7 +42,7 @@ TEST_CASE("a row of skipped steps is told once if it is long, and never if it is
     SkippedSteps skips;
     int64_t row = 0, told_of_row = 0;
     for (int step = 0; step < 200; ++step) {
-      // Rows of every length, about as long as what is to be told.
+      // Rows of skipped steps of every length around the reporting limit.
       const bool skipped = random() % 100 < (row == 0 ? 30 : 94);
       if (!skipped && row >= 2 * interval - 1) CHECK(told_of_row == 1);
       row = skipped ? row + 1 : 0;
@@ -68,7 +68,7 @@ TEST_CASE("steps that are skipped while the loss scale comes down are not told, 
       skips.add(verdict(true, scale));
       if (skips.is_due()) text = skips.look(AScale(seeks), optimizer, false);
     }
-    CHECK(steps == (seeks ? 3 * interval : interval));  // at 2^-5 then
+    CHECK(steps == (seeks ? 3 * interval : interval));  // the scale is 2^-5 then
     CHECK((text.find("the loss scale stays 32768") != text.npos) == !seeks);
   }
 }
@@ -91,7 +91,7 @@ TEST_CASE("the reason names a parameter that is not finite") {
   CHECK(text.find("parameter 0 holds inf or nan") != text.npos);
 }
 
-// The input is NaN from some step on: every strategy that skips says so on rank 0, once.
+// The input is NaN from some step on: with every strategy that skips, rank 0 reports it once.
 TEST_CASE("rank: stands still" * doctest::skip()) {
   for (const StrategyLevel& strategy : strategy_levels()) {
     manual_seed(3);

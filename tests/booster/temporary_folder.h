@@ -1,4 +1,4 @@
-// A folder that is removed with the object.
+// A folder that the destructor removes.
 #pragma once
 
 #include <filesystem>

@@ -34,7 +34,7 @@ TensorDataset dataset() {
   return {uniform({samples, inputs}, -1, 1, {}, generator), from_vector(labels, {samples})};
 }
 
-// A registered name, or one with options.
+// Returns a registered strategy, or one with options.
 Choice<Precision> precision(const std::string& strategy) {
   using BF16 = BF16MixedPrecision;
   using Paddle = FP16PaddleMixedPrecision;
@@ -75,7 +75,7 @@ Run make_run(const Choice<Plugin>& plugin, const char* strategy, int64_t batch_s
   return {std::move(booster), boosted};
 }
 
-// Trains for some steps, epoch after epoch; returns the losses.
+// Trains for some steps, epoch after epoch, and returns the losses.
 std::vector<double> train(Run& run, int64_t steps) {
   auto& [net, opt, loss_fn, data, lr] = run.boosted;
   std::vector<double> losses;
@@ -112,7 +112,7 @@ void check_resume(const Choice<Plugin>& plugin, const char* strategy,
   train(first, 8);  // in the middle of the second epoch
   save_training(root, first.boosted, {.step = 8});
   Run second = make_run(plugin, strategy, 8);
-  manual_seed(12345);  // what a new process would have
+  manual_seed(12345);  // the seed of a new process
   const auto progress = resume_training(root, second.boosted, ignore);
   REQUIRE(progress);
   CHECK(progress->step == 8);
@@ -153,7 +153,7 @@ TEST_CASE("rank: equivalence" * doctest::skip()) {
     double largest = 0;
     for (size_t i = 0; i < a.size(); ++i)
       largest = std::max(largest, std::abs(double{a[i]} - b[i]));
-    // Adam turns rounding of tiny gradients into steps of lr; 16-bit gradients round more.
+    // Adam turns rounding of tiny gradients into steps of size lr; 16-bit gradients round more.
     const bool in_f32 = std::string(strategy) == "fp32" || std::string(strategy) == "fp16_apex O0";
     const bool no_masters = has(strategy, "kahan") || has(strategy, "noise");
     CHECK(largest < (in_f32 ? 1e-5 : no_masters ? 4e-2 : 2e-2));
@@ -181,7 +181,7 @@ TEST_CASE("two ranks on different data share every fp8 scale and its history") {
   CHECK(failures(Ranks("rank: fp8 scales", 2).wait(120)) == "");
 }
 
-// Ranks see different data, so each has scales of its own.
+// Ranks see different data, so each has its own scales.
 TEST_CASE("rank: fp8 scales of its own" * doctest::skip()) {
   const World world = launch_from_env();
   const std::filesystem::path root = std::getenv("TEST_ROOT");
@@ -201,10 +201,10 @@ TEST_CASE("rank: fp8 scales of its own" * doctest::skip()) {
   std::vector<float> of_rank_0 = scales(first);
   world.group().broadcast(of_rank_0);
   if (world.rank > 0) CHECK(scales(first) != of_rank_0);
-  REQUIRE(resume_training(root, common.boosted, ignore));  // takes rank 0's
+  REQUIRE(resume_training(root, common.boosted, ignore));  // takes rank 0's scales
   CHECK(scales(common) == of_rank_0);
   save_training(root, common.boosted, {.step = 4});
-  REQUIRE(resume_training(root, second.boosted, ignore));  // takes the common ones
+  REQUIRE(resume_training(root, second.boosted, ignore));  // takes the shared scales
   CHECK(scales(second) == of_rank_0);
 }
 TEST_CASE("fp8 scales that ranks do not share are each rank's own after a resume") {
@@ -223,7 +223,7 @@ TEST_CASE("with masters a training in f16 stays close to one in f32") {
   }
 }
 
-// Only rank 1 has an infinite loss in step 2: no rank takes that step, and all scales stay equal.
+// Rank 1's loss is infinite in step 2: no rank takes that step, and all scales stay equal.
 TEST_CASE("rank: overflow on one rank" * doctest::skip()) {
   const World world = launch_from_env();
   for (const std::string strategy : trained_strategies) {

@@ -1,4 +1,4 @@
-// NVIDIA's libraries are played by this module itself.
+// This module itself emulates NVIDIA's libraries.
 #include "kernels/cuda/runtime/libraries/libraries.h"
 
 #include <dlfcn.h>
@@ -8,7 +8,7 @@
 namespace booster::kernels::cuda {
 
 Library open_library(const std::vector<std::string>& files) {
-  const char* absent = std::getenv("CUDA_ON_HOST_WITHOUT");  // "libnccl": as if it were not there
+  const char* absent = std::getenv("CUDA_ON_HOST_WITHOUT");  // "libnccl": as if not installed
   if (absent && files.front().starts_with(absent)) return {nullptr, files.front() + ": not found"};
   Dl_info here = {};
   static const char somewhere_in_it = 0;

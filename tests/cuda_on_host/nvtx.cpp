@@ -1,5 +1,5 @@
-// NVTX for tests: the ranges of the thread that asks, in the order of their ends, each with those
-// that it lay in: "forward/linear".
+// NVTX for tests: the calling thread's ranges in the order of their ends, each with its enclosing
+// ranges: "forward/linear".
 #include <nvtx3/nvToolsExt.h>
 
 #include <string>
@@ -9,7 +9,7 @@ namespace {
 
 struct Ranges {
   std::vector<std::string> open;
-  std::string ended;  // a line each
+  std::string ended;  // one per line
 };
 thread_local Ranges ranges;
 
@@ -30,7 +30,7 @@ int nvtxRangePop() {
   return static_cast<int>(ranges.open.size());
 }
 
-// Tests look it up in the module.
+// Tests look up this symbol in the module.
 extern "C" [[gnu::visibility("default")]] const char* cuda_on_host_ranges() {
   return ranges.ended.c_str();
 }

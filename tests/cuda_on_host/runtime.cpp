@@ -26,7 +26,7 @@ constexpr size_t most_argument_bytes = 4096;
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local int device_in_use = 0;
 
-// CUDA_ON_HOST_DEVICES, or 2.
+// Returns CUDA_ON_HOST_DEVICES, or 2.
 int devices() {
   static const char* chosen = std::getenv("CUDA_ON_HOST_DEVICES");
   static const int count = chosen && *chosen ? std::atoi(chosen) : 2;
@@ -42,21 +42,21 @@ std::map<const char*, PinnedRange>& pinned() {
   return *ranges;
 }
 
-// Of what cudaMalloc gave: cudaFree waits for that device.
+// Devices of cudaMalloc's memory, since cudaFree waits for that device.
 std::map<void*, int>& owners() {
   static auto* devices = new std::map<void*, int>;
   return *devices;
 }
 
-// The device's kernels that the driver has loaded, and how many communicators there are, beside
-// whose operations it must not load one.
+// The kernels that the driver has loaded on a device. It must not load one while NCCL operations
+// may run, so the number of communicators is tracked too.
 std::set<std::pair<int, const void*>>& loaded() {
   static auto* kernels = new std::set<std::pair<int, const void*>>;
   return *kernels;
 }
 int communicators = 0;
 
-// Whether it was not loaded before.
+// Returns whether it was not loaded before.
 bool load(const void* kernel, const char* name) {
   const bool is_new = loaded().insert({device_in_use, kernel}).second;
   if (is_new && communicators > 0)
@@ -81,7 +81,7 @@ void check_range(const void* data, size_t bytes) {
 cudaError_t allocate(void** data, size_t bytes) {
   *data = allocate_on_device(bytes);
   if (!*data) {
-    finish_device(device_in_use);  // some of the work gives memory back
+    finish_device(device_in_use);  // some of the work frees memory
     *data = allocate_on_device(bytes);
   }
   return *data ? cudaSuccess : cudaErrorMemoryAllocation;
@@ -137,7 +137,7 @@ cudaError_t launch(Launch launch, cudaStream_t stream) {
         launch.grid.y > 65535 || launch.grid.z > 65535 ||
         launch.argument_bytes > most_argument_bytes)
       return cudaErrorInvalidValue;
-    // The driver may wait for the device when it loads one.
+    // Loading a kernel may make the driver wait for the device.
     if (load(launch.kernel, launch.name) && place_of(stream).is_capturing())
       return invalidate(place_of(stream), cudaErrorStreamCaptureUnsupported);
     return queue_work(stream, [launch = std::move(launch)] { run_launch(launch); });
@@ -169,7 +169,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   *properties = {};
   properties->uuid.bytes[0] = static_cast<char>(device + 1);
   std::snprintf(properties->name, sizeof properties->name, "CUDA on the host");
-  // CUDA_ON_HOST_CAPABILITY, such as 7.5, or 9.0.
+  // CUDA_ON_HOST_CAPABILITY, such as 7.5; default 9.0.
   const char* capability = std::getenv("CUDA_ON_HOST_CAPABILITY");
   if (!capability || std::sscanf(capability, "%d.%d", &properties->major, &properties->minor) != 2)
     properties->major = 9;
@@ -232,7 +232,7 @@ cudaError_t cudaFree(void* data) {
     return free_on_device(data) ? cudaSuccess : cudaErrorInvalidValue;
   });
 }
-// A graph could hold such nodes; here it cannot.
+// CUDA graphs support such nodes; this emulator does not.
 cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t stream) {
   return unrecorded(stream, cudaErrorStreamCaptureUnsupported,
                     [&] { return allocate(data, bytes); });
@@ -274,9 +274,9 @@ cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) {
 }
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
 
-// What lies in ordinary memory of the host is read before the call returns, and written before it
-// returns; pinned memory is touched when the device comes to it. A graph reads both when it runs,
-// and what would have to be there when the call returns cannot be captured.
+// Pageable host memory is read or written before the call returns. Pinned memory is accessed when
+// the device reaches the copy. A graph accesses both when it runs; a copy whose result must be
+// there when the call returns cannot be captured.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
   return given(stream, [&] {
@@ -327,8 +327,8 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return unrecorded(stream, cudaErrorStreamCaptureUnsupported,
                     [&] { return is_done(stream) ? cudaSuccess : cudaErrorNotReady; });
 }
-// In a capture only what was recorded in the same one can be waited for; a stream that waits for
-// that from outside is drawn in.
+// In a capture a stream can only wait for events recorded in the same capture. A stream outside
+// that waits for such an event joins the capture.
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   return given(stream, [&] {
     CapturePlace& here = place_of(stream);

@@ -1,4 +1,4 @@
-// What libraries that play NVIDIA's do on the device.
+// Access to the emulated device for the emulated NVIDIA libraries.
 #pragma once
 
 #include "tests/cuda_on_host/include/cuda_runtime_api.h"
@@ -9,23 +9,23 @@
 
 namespace cuda_on_host {
 
-// One call of the runtime at a time.
+// Held by each call of the runtime; one call runs at a time.
 std::recursive_mutex& runtime_mutex();
-// For a call that comes from outside. With CUDA_ON_HOST_DELAYS=N one in N comes up to 20 ms late,
-// so that threads meet in other orders.
+// Locks the runtime for a call from outside. With CUDA_ON_HOST_DELAYS=N one call in N is delayed by
+// up to 20 ms, so that threads meet in other orders.
 std::unique_lock<std::recursive_mutex> take_turn();
 int device_of_thread();
-// NCCL says how many communicators there are.
+// NCCL reports changes in the number of communicators.
 void count_communicators(int more);
 
-// Puts work into the stream, unless the device has a fault.
+// Queues work in the stream, unless the device has a fault.
 cudaError_t queue_work(cudaStream_t stream, std::function<void()> work);
 
-// For work of a stream: events that come after it, in any stream, are later by this time, which
-// nobody waits for.
+// Called by a stream's work: later events, in any stream, have times that are later by this
+// duration. Nothing waits for it.
 void pretend_to_take(std::chrono::milliseconds time);
 
-// What a copy between the device and the host does when its turn has come.
+// Performs a copy between device and host, when its turn has come.
 void copy_now(void* to, const void* from, size_t bytes);
 
 }  // namespace cuda_on_host

@@ -1,4 +1,4 @@
-// What surrounds each call of CUDA's runtime: the lock, faults, and what captures forbid.
+// The frame of every CUDA runtime call: the lock, faults, and what captures forbid.
 #pragma once
 
 #include "tests/cuda_on_host/device/fault.h"
@@ -7,10 +7,10 @@
 
 namespace cuda_on_host {
 
-// Keeps an error for cudaGetLastError.
+// Stores an error for cudaGetLastError and returns it.
 cudaError_t give_back(cudaError_t error);
 
-// Runs a call of the runtime, one at a time; a device with a fault does nothing any more.
+// Runs a call of the runtime, one at a time; a device with a fault does nothing more.
 template <class Body>
 cudaError_t call(Body&& body) {
   const auto turn = take_turn();
@@ -27,7 +27,7 @@ cudaError_t done(Body&& body) {
   });
 }
 
-// A call that a thread may not make while a stream is captured.
+// A call that a thread must not make while a stream is being captured.
 template <class Body>
 cudaError_t unsafe(Body&& body) {
   return call([&] {
@@ -36,7 +36,7 @@ cudaError_t unsafe(Body&& body) {
   });
 }
 
-// One that gives something to a stream, or to its capture.
+// A call that submits work to a stream, or to its capture.
 template <class Body>
 cudaError_t given(cudaStream_t stream, Body&& body) {
   return call([&] {
@@ -46,7 +46,7 @@ cudaError_t given(cudaStream_t stream, Body&& body) {
   });
 }
 
-// One that cannot be recorded, about a stream or an event.
+// A call about a stream or an event that cannot be recorded.
 template <class Of, class Body>
 cudaError_t unrecorded(Of of, cudaError_t status_if_captured, Body&& body) {
   return call([&] {

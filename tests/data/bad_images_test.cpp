@@ -1,4 +1,4 @@
-// Images that cannot be read, or do not fit the others of their batch.
+// Images that are unreadable, or do not fit the rest of their batch.
 #include "tests/data/pictures.h"
 
 using namespace booster;
@@ -55,7 +55,7 @@ TEST_CASE("skip leaves bad images out, counts each once and says why") {
   CHECK(contains(loader.bad_images()[0].reason, "an empty file"));
   CHECK(contains(loader.bad_images()[0].reason, dataset.path(3)));
 
-  // The good ones keep their order.
+  // Good images keep their order.
   const auto plain = Compose(Resize(ImageSize(8, 8)), ToTensor(), Gray2RGB());
   DataLoader a(dataset.subset({0, 1, 2, 4}).with_transform(plain), {.batch_size = 4});
   DataLoader b(dataset.subset({0, 1, 2, 3, 4}).with_transform(plain),

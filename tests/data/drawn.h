@@ -1,5 +1,5 @@
-// Many random draws beside what another system drew: how often, mean and deviation. And its golden
-// numbers.
+// Compares statistics of many random draws with another system's: rate, mean and deviation. Also
+// reads its golden values.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -32,7 +32,7 @@ inline double largest_difference(const Tensor& got, const Json& want) {
   return largest;
 }
 
-// Fails once in some ten thousand runs of other seeds: both sides have an error of their own.
+// Fails about once in ten thousand runs with other seeds: both sides have a sampling error.
 constexpr double deviations = 5;
 
 inline void check_rate(int64_t count, int draws, double want) {
@@ -48,7 +48,7 @@ class Moments {
     squares_ += x * x;
   }
   int64_t count() const { return count_; }
-  // {mean, deviation} of about as many draws.
+  // `want` is {mean, deviation} of about as many draws.
   void check_like(const std::vector<double>& want) const {
     const auto n = static_cast<double>(count_);
     const double mean = sum_ / n, deviation = std::sqrt(squares_ / n - mean * mean);

@@ -1,5 +1,4 @@
-// Files for the data tests: golden ones, drawn ones, and (included) folders that are removed with
-// the test.
+// Files for the data tests: golden files, generated images, and (by include) temporary folders.
 #pragma once
 
 #include "core/data/images/image.h"
@@ -37,7 +36,7 @@ inline std::span<const uint8_t> bytes_of(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-// Reads numbers from a golden binary file, front to back.
+// Reads values from a golden binary file, front to back.
 class Reader {
  public:
   explicit Reader(const std::string& name) : data_(read_file(golden_path(name))) {}
@@ -62,7 +61,7 @@ class Reader {
   size_t at_ = 0;
 };
 
-// The image of a golden NAME.raw.
+// Returns the image of a golden NAME.raw.
 inline Image golden_pixels(const std::string& name) {
   const std::string text = read_file(golden_path(name + ".raw"));
   std::istringstream header(text);
@@ -73,7 +72,7 @@ inline Image golden_pixels(const std::string& name) {
   return image;
 }
 
-// The largest difference of two images, 256 if they differ in size.
+// Returns the largest difference of two images, 256 if they differ in size.
 inline int difference(const Image& a, const Image& b) {
   if (a.width() != b.width() || a.height() != b.height() || a.channels() != b.channels())
     return 256;
@@ -83,7 +82,7 @@ inline int difference(const Image& a, const Image& b) {
   return largest;
 }
 
-// An image with a gradient that depends on `seed`.
+// Returns an image with a gradient that depends on `seed`.
 inline Image gradient(int width, int height, int channels, int seed = 0) {
   Image image(width, height, channels);
   for (int y = 0; y < height; ++y)
@@ -94,13 +93,13 @@ inline Image gradient(int width, int height, int channels, int seed = 0) {
   return image;
 }
 
-// A copy of the image, as transforms take it.
+// Returns a copy of the image in the form that transforms take.
 inline LazyImage lazy(const Image& image) {
   auto copy = std::make_shared<Image>(image.width(), image.height(), image.channels());
   std::memcpy(copy->data(), image.data(), image.bytes());
   return LazyImage(std::move(copy), "test.jpg");
 }
-// Its numbers, channel by channel.
+// Returns the image's values, channel by channel.
 inline std::vector<float> pixels_of(const LazyImage& image) {
   std::vector<float> out(size_t(image.channels()) * image.height() * image.width());
   image.write(out.data());

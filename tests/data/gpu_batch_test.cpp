@@ -1,5 +1,5 @@
-// Batches that a GPU makes of decoded images: the bits that the CPU's transforms give, wherever the
-// bytes come from.
+// Batches that a GPU makes from decoded images have the same bits as the CPU's transforms, from
+// every source of bytes.
 #include "core/data/gpu/gpu_batch.h"
 
 #include "core/data/gpu/gpu_image_cache.h"
@@ -29,8 +29,8 @@ Interpolation interpolation(RandomStream& random) {
   return random.below(2) ? Interpolation::bicubic : Interpolation::bilinear;
 }
 
-// A chain that ends in this size, as users write them and as nobody does. `in_bytes`: some of it
-// cannot wait and changes pixels on the host.
+// Returns a random chain that ends in this size, with both common and unusual combinations.
+// `in_bytes`: part of it cannot be deferred and changes pixels on the host.
 Compose drawn_chain(ImageSize size, bool in_bytes, RandomStream& random) {
   const auto maybe = [&] { return random.below(2) == 0; };
   const auto side = [&] { return static_cast<int>(1 + random.below(70)); };
@@ -61,7 +61,7 @@ Compose drawn_chain(ImageSize size, bool in_bytes, RandomStream& random) {
   return chain;
 }
 
-// An image in a cache on a GPU; nobody decodes it.
+// An image in a GPU's cache, which is not decoded again.
 class Kept : public StoredImage {
  public:
   Kept(GpuImageCache& cache, size_t file, const Image& image)
@@ -82,8 +82,8 @@ class Kept : public StoredImage {
   Device device_;
 };
 
-// A batch of drawn images and chains, as the CPU makes it and as `batch` does. `source` makes lazy
-// images of decoded ones.
+// Compares batches of random images and chains, made by the CPU and by `batch`. `source` makes lazy
+// images from decoded ones.
 template <class Source>
 void compare_batches(Device device, const Staging* staging, int batches, bool in_bytes,
                      Source&& source) {
@@ -93,7 +93,7 @@ void compare_batches(Device device, const Staging* staging, int batches, bool in
     const ImageSize size(static_cast<int>(1 + random.below(40)),
                          static_cast<int>(1 + random.below(40)));
     const int64_t n = 1 + random.below(5);
-    GpuBatch batch(device, n + 1);  // one of whose positions has a bad image
+    GpuBatch batch(device, n + 1);  // one position has a bad image
     const int64_t bad = random.below(n + 1);
     std::vector<float> want;
     for (int64_t position = 0; position <= n; ++position) {
@@ -182,12 +182,12 @@ TEST_CASE("GPU: a cache keeps what there is room for, each image once" * on_gpu(
   CHECK(cache.offer(0, image)->address == kept->address);
   CHECK_FALSE(cache.offer(1, image));
   CHECK_FALSE(cache.find(1));
-  CHECK(cache.offer(1, gradient(10, 10, 3)));  // a small one fits yet
+  CHECK(cache.offer(1, gradient(10, 10, 3)));  // a small one still fits
 }
 
 namespace {
 
-// Two epochs of these images in batches on the GPU. `after_first` is called in between.
+// Loads two epochs of these images in batches on the GPU; calls `after_first` in between.
 std::vector<float> two_epochs(const Pictures& pictures, const Compose& transform,
                               size_t device_cache_bytes, Device device,
                               const std::function<void()>& after_first) {

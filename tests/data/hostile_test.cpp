@@ -1,4 +1,4 @@
-// Bad files: each is an error of kind data that names the file and the reason, at little cost.
+// Bad files: each is a cheap error of kind data that names the file and the reason.
 #include "core/data/images/decoders.h"
 #include "tests/data/files.h"
 
@@ -14,7 +14,7 @@ using namespace booster::test;
 
 namespace {
 
-// True if decoding fails as it should.
+// Returns true if decoding fails as it should.
 bool refused(const std::string& file) {
   try {
     decode_image(bytes_of(file), "x.jpg");
@@ -28,7 +28,7 @@ std::string reason(const std::string& file) {
   return error_of([&] { decode_image(bytes_of(file), "x.jpg"); });
 }
 
-// The position of a JPEG's frame header (its marker byte).
+// Returns the position of a JPEG's frame header (its marker byte).
 size_t frame_header(const std::string& file) {
   size_t at = 2;
   while (static_cast<uint8_t>(file[at + 1]) < 0xc0 || static_cast<uint8_t>(file[at + 1]) > 0xc2)
@@ -52,13 +52,14 @@ std::string segment(int marker, const std::string& data) {
          data;
 }
 
-// A legal progressive grey JPEG of 2^log2_side by 2^log2_side blocks: after the first scan, each of
-// `scans` (at most 882) adds nothing to one coefficient at one more bit of precision.
+// Returns a legal progressive grey JPEG of 2^log2_side by 2^log2_side blocks. After the first scan,
+// each of `scans` (at most 882) adds nothing to one coefficient at one more bit of precision.
 std::string scan_bomb(int log2_side, int scans) {
   const int side = 8 << log2_side, log2_blocks = 2 * log2_side;
   const int log2_run = std::min(14, log2_blocks);
   const auto zero_bits = [](int bits) { return std::string((bits + 7) / 8, '\0'); };
-  // Huffman tables of one code, "0": no difference for DC; for AC no more in 2^log2_run blocks.
+  // Huffman tables with the single code "0": for DC no difference; for AC nothing more in
+  // 2^log2_run blocks.
   const std::string one_code = "\1" + std::string(15, '\0');
   std::string file = "\xff\xd8";
   file += segment(0xdb, std::string(1, '\0') + std::string(64, '\1'));
@@ -77,14 +78,14 @@ std::string scan_bomb(int log2_side, int scans) {
   return file + "\xff\xd9";
 }
 
-// CPU time of this process, which does not depend on other load.
+// Returns this process's CPU time, which is independent of other load.
 double seconds_of(const std::function<void()>& call) {
   const std::clock_t start = std::clock();
   call();
   return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
 }
 
-// Filling fresh memory with a byte, as MALLOC_PERTURB_ (set by Meson) does, would count as memory
+// Disables MALLOC_PERTURB_ (set by Meson): filling fresh memory with a byte would count as memory
 // used by an image.
 const int no_filling = mallopt(M_PERTURB, 0);
 
@@ -163,7 +164,7 @@ TEST_CASE("a small file that claims 64 megapixels costs neither time nor memory"
 TEST_CASE("a progressive JPEG of endless scans is stopped early") {
   CHECK_FALSE(refused(scan_bomb(6, 400)));
   CHECK(contains(reason(scan_bomb(6, 600)), "too many scans"));
-  // Few enough scans, but over many pixels.
+  // The number of scans is legal by itself, but not for so many pixels.
   const std::string wide = scan_bomb(9, 400);
   CHECK(wide.size() < 100'000);
   CHECK(seconds_of([&] { CHECK(contains(reason(wide), "too many scans")); }) < 2);

@@ -32,8 +32,8 @@ TEST_CASE("EXIF data behind a PNG's pixels count, and more than those before the
 
 namespace {
 
-// EXIF data of one entry, the orientation; `value` is its field of four bytes, `elsewhere` what
-// stands behind the directory, at byte 26.
+// Returns EXIF data with one entry, the orientation. `value` is its field of four bytes;
+// `elsewhere` follows the directory, at byte 26.
 std::string exif_data(bool little, int type, int count, const std::string& value,
                       const std::string& elsewhere = "") {
   const auto number = [little](int x, int bytes) {
@@ -50,7 +50,7 @@ int orientation_in(const std::string& exif) { return exif_orientation(bytes_of(e
 
 }  // namespace
 
-// What Pillow 13 reads from the same bytes.
+// Pillow 13 reads the same values from these bytes.
 TEST_CASE("an orientation is read as the type says that it is stored") {
   using namespace std::string_literals;
   const std::string le16 = "\6\0\0\0"s, be16 = "\0\6\0\0"s, be32 = "\0\0\0\6"s;
@@ -64,7 +64,7 @@ TEST_CASE("an orientation is read as the type says that it is stored") {
     CHECK(orientation_in(exif_data(false, type, 1, be16)) == 1);
   }
   CHECK(orientation_in(exif_data(false, 6, 1, le16)) == 6);  // a signed byte
-  for (const int type : {1, 2, 7, 99})  // a byte, text, anything, nothing known
+  for (const int type : {1, 2, 7, 99})  // a byte, text, undefined, an unknown type
     CHECK(orientation_in(exif_data(true, type, 1, le16)) == 1);
   CHECK(orientation_in(exif_data(true, 3, 0, le16)) == 1);
   CHECK(orientation_in(exif_data(true, 3, 2, "\6\0\3\0"s)) == 6);

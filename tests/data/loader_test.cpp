@@ -86,7 +86,7 @@ TEST_CASE("preparing an epoch changes neither its batches nor where the loader s
       CHECK(epoch(prepared) == epoch(plain));
     }
     prepared.prepare();
-    prepared.load_state({1, 2});  // other than what was prepared
+    prepared.load_state({1, 2});  // not what was prepared
     plain.load_state({1, 2});
     CHECK(epoch(prepared) == epoch(plain));
   }
@@ -220,7 +220,7 @@ TEST_CASE("a consumer that gives up waits no longer, and finds its batch again")
   }
 }
 
-// Number of epochs until three in a row allocate nothing, at most `limit`.
+// Returns the number of epochs until three in a row allocate nothing, at most `limit`.
 int epochs_until_steady(DataLoader& loader, int limit) {
   int epochs = 0;
   for (int quiet = 0; quiet < 3 && epochs < limit; ++epochs) {
@@ -234,8 +234,8 @@ int epochs_until_steady(DataLoader& loader, int limit) {
 TEST_CASE("steady epochs ask the system for no memory") {
   const Pictures pictures(16);
   DataLoader alone(pictures.dataset(), {.batch_size = 8, .workers = 0});
-  CHECK(epochs_until_steady(alone, 50) <= 4);  // the first may allocate
-  // How much memory workers hold at once depends on timing: it grows to the total that all can
+  CHECK(epochs_until_steady(alone, 50) <= 4);  // the first epoch may allocate
+  // The memory that workers hold at once depends on timing; it grows to the total that all can
   // hold.
   DataLoader threaded(pictures.dataset(), {.batch_size = 8, .workers = 2});
   CHECK(epochs_until_steady(threaded, 50) < 50);
@@ -253,7 +253,7 @@ TEST_CASE("waiting is measured") {
   CHECK(alone.wait_seconds() == 0);
   CHECK(labels(alone).size() == 4);
   CHECK(alone.wait_seconds() >= 0.02);
-  // With a worker, part of the time may have passed before this thread begins to wait.
+  // With a worker, part of the time may pass before this thread begins to wait.
   DataLoader threaded(Slow(), {.batch_size = 2, .workers = 1});
   const auto start = std::chrono::steady_clock::now();
   CHECK(labels(threaded).size() == 4);

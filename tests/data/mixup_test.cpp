@@ -1,4 +1,4 @@
-// mixup and CutMix against timm's: batches for given draws, and the draws themselves.
+// mixup and CutMix against timm: batches for given draws, and the distribution of the draws.
 #include "core/data/transforms/mixup.h"
 
 #include "core/data/loader.h"
@@ -32,7 +32,7 @@ MixupOptions mixup_options(const Json& golden) {
   return options;
 }
 
-// Of `n` samples whose pixels are their numbers, labelled 0, 1, 2, 0, ...
+// Returns `n` samples whose pixels equal their index, labelled 0, 1, 2, 0, ...
 TensorDataset numbered(int64_t n) {
   const Tensor images = zeros({n, 1, 4, 4});
   std::vector<int64_t> labels;
@@ -179,7 +179,7 @@ TEST_CASE("mixed batches are the same with any workers, after a resume, and othe
 
 TEST_CASE("ranks mix their batches with numbers of their own") {
   const auto of_rank = [](int rank) {
-    // Both see the same samples, so that only the mixing differs.
+    // Both ranks see the same samples, so that only the mixing differs.
     DataLoader loader(numbered(6), {.batch_size = 6,
                                     .rank = rank,
                                     .world_size = 2,

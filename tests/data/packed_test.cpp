@@ -1,4 +1,4 @@
-// CIFAR-10, MNIST, tokens, and parts of data sets.
+// CIFAR-10, MNIST, tokens, and subsets of data sets.
 #include "core/data/datasets/cifar.h"
 #include "core/data/datasets/mnist.h"
 #include "core/data/datasets/subset.h"
@@ -169,7 +169,7 @@ TEST_CASE("random_split puts every sample into one part, by torch's rule for fra
     for (const Subset& part : parts) sizes.push_back(part.size());
     return sizes;
   };
-  // As torch.utils.data.random_split gives.
+  // The sizes of torch.utils.data.random_split.
   CHECK(sizes(random_split(set(10), {0.3, 0.3, 0.4})) == std::vector<int64_t>{3, 3, 4});
   CHECK(sizes(random_split(set(11), {0.3, 0.3, 0.4})) == std::vector<int64_t>{4, 3, 4});
   CHECK(sizes(random_split(set(17), {0.25, 0.25, 0.25, 0.25})) == std::vector<int64_t>{5, 4, 4, 4});

@@ -1,4 +1,4 @@
-// A small folder of images, and what a loader makes of it.
+// A small folder of images, and what a loader produces from it.
 #pragma once
 
 #include "core/data/datasets/image_dataset.h"
@@ -27,7 +27,7 @@ class Pictures {
   TemporaryFolder folder_;
 };
 
-// All numbers of an epoch, batch by batch.
+// Returns all values of an epoch, batch by batch.
 inline std::vector<std::vector<float>> epoch(DataLoader& loader) {
   std::vector<std::vector<float>> batches;
   for (auto& [image, label] : loader) {

@@ -1,4 +1,5 @@
-// Transforms that change pixels: RandomCrop with its borders, ColorJitter; beside torchvision's.
+// Transforms that change pixels, RandomCrop with its borders and ColorJitter, against
+// torchvision's.
 #include "core/data/images/adjust.h"
 #include "core/data/images/hue.h"
 #include "core/data/images/padding.h"

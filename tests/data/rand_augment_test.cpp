@@ -1,4 +1,4 @@
-// RandAugment against torchvision's on Pillow's images: pixels, magnitudes and what is drawn.
+// RandAugment against torchvision's on Pillow's images: pixels, magnitudes and draws.
 #include "core/data/transforms/rand_augment.h"
 
 #include "tests/data/drawn.h"
@@ -38,8 +38,8 @@ TEST_CASE("every operation of RandAugment gives Pillow's pixels, to the bit") {
   }
 }
 
-// Pillow's pixels: its sine of 45 degrees, -0.70710678118654746, has a last digit of 7 when rounded
-// to 15 places, and with an 8 the second one would be 2.
+// Pillow's pixels. Its sine of 45 degrees, -0.70710678118654746, ends in 7 when rounded to 15
+// places; with an 8 the second pixel would be 2.
 TEST_CASE("a rotation rounds its sine and cosine as Pillow does") {
   Image image(2, 2, 1);
   const uint8_t pixels[] = {0, 1, 1, 3}, wanted[] = {0, 1, 0, 2};
@@ -55,7 +55,7 @@ TEST_CASE("operations are drawn alike often, with torchvision's magnitudes and e
     CAPTURE(one["magnitude"].dump());
     const RandAugment augment(
         {.num_ops = 3, .magnitude = one["magnitude"], .num_magnitude_bins = one["bins"]});
-    std::map<std::string, std::pair<int, int>> seen;  // with a plus, with a minus
+    std::map<std::string, std::pair<int, int>> seen;  // positive and negative magnitudes
     std::map<std::string, double> magnitude;
     constexpr int draws = 2000;
     for (uint64_t i = 0; i < draws; ++i) {

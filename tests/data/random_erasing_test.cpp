@@ -1,4 +1,4 @@
-// Random erasing against timm's rectangles, and what is put into them.
+// Random erasing against timm's rectangles, and their new contents.
 #include "core/data/transforms/random_erasing.h"
 
 #include "tests/data/drawn.h"

@@ -41,8 +41,8 @@ TEST_CASE("a small set that is there already is left alone") {
 
 TEST_CASE("what a process that was killed had made of a small set is removed") {
   TemporaryFolder folder;
-  folder.write("unfinished_999999999/dots/x.jpg", "x");  // no process has that number
-  folder.write("unfinished_1/dots/x.jpg", "x");          // it lives
+  folder.write("unfinished_999999999/dots/x.jpg", "x");  // no process has this ID
+  folder.write("unfinished_1/dots/x.jpg", "x");          // this process is alive
   folder.write("101_ObjectCategories/mine/x.jpg", "x");
   make_small_set(folder.path());
   CHECK_FALSE(std::filesystem::exists(folder / "unfinished_999999999"));

@@ -1,5 +1,5 @@
-// Batches for a GPU: the same as the CPU's, while the loader fills the next ones and kernels still
-// read the last.
+// Batches for a GPU equal the CPU's while the loader fills the next ones and kernels still read the
+// last.
 #include "core/data/loader.h"
 #include "core/tensor/memory/allocator.h"
 #include "core/tensor/staging.h"
@@ -14,8 +14,8 @@ using namespace booster::test;
 
 namespace {
 
-// All numbers of an epoch, images then labels. On a GPU nothing is read before its end: by then the
-// loader has used its memory again.
+// Returns all values of an epoch, images then labels. On a GPU nothing is read before the epoch
+// ends; by then the loader has reused its memory.
 std::vector<double> numbers_of(DataLoader& loader) {
   std::vector<Tensor> kept;
   for (const auto& [image, label] : loader) {

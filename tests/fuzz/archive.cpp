@@ -1,5 +1,5 @@
-// A tar or zip file of images: its index and its members, as it is, and as a tar whose headers have
-// the right checksums: most changes would end at the first of them.
+// A tar or zip file of images: its index and its members. It is tried unchanged, and as a tar with
+// corrected header checksums, since most changes would otherwise fail at the first checksum.
 #include "core/data/archives/archive.h"
 #include "core/data/images/image.h"
 #include "tests/fuzz/own_folder.h"

@@ -1,5 +1,5 @@
-// A config of the example and overrides of it, each after a zero byte. What is accepted says itself
-// again: the effective values are a config with these values.
+// A config of the example followed by overrides, each after a zero byte. The effective values of an
+// accepted config are themselves a config with these values.
 #include "booster/config/config.h"
 #include "examples/vit_caltech101/program_config.h"
 #include "tests/fuzz/target.h"
@@ -10,7 +10,7 @@ using namespace booster;
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string_view rest = fuzz::text_of(data, size);
-  if (rest.find("libraries") != rest.npos) return 0;  // what they name is loaded, and trusted
+  if (rest.find("libraries") != rest.npos) return 0;  // libraries would be loaded, and are trusted
   const std::string_view text = fuzz::take_part(rest);
   std::vector<std::string> overrides;
   while (!rest.empty()) overrides.emplace_back(fuzz::take_part(rest));

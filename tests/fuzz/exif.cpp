@@ -1,4 +1,4 @@
-// EXIF data, from its TIFF header on: the orientation is one that upright() knows.
+// EXIF data, from its TIFF header on: the orientation is one that upright() supports.
 #include "core/data/images/decoders.h"
 #include "tests/fuzz/target.h"
 

@@ -1,4 +1,4 @@
-// Lines for `booster explain`.
+// Input lines of `booster explain`.
 #include "tests/fuzz/lines.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

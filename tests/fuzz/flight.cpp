@@ -1,4 +1,5 @@
-// Flight records for `booster inspect`: the input is those of two ranks, with a zero byte between.
+// Flight records for `booster inspect`: the input holds the records of two ranks, separated by a
+// zero byte.
 #include "booster/cli/inspect_flight.h"
 #include "tests/fuzz/own_folder.h"
 
@@ -6,14 +7,14 @@ using namespace booster;
 
 namespace {
 
-// Standard output, as a file in memory.
+// Captures standard output in a memory file.
 class Output {
  public:
   Output() : descriptor_(memfd_create("output", MFD_CLOEXEC)) {
     fuzz::promise(descriptor_ >= 0 && dup2(descriptor_, STDOUT_FILENO) == STDOUT_FILENO,
                   "standard output can be caught");
   }
-  // What was printed since the last call.
+  // Returns what was printed since the last call.
   std::string take() const {
     std::fflush(stdout);
     std::string text(static_cast<size_t>(lseek(descriptor_, 0, SEEK_END)), '\0');

@@ -1,5 +1,5 @@
-// Any text as JSON. The oracle is nlohmann_json: what parse_json accepts it accepts too, and both
-// read the same values.
+// Any text as JSON. The oracle is nlohmann_json: it accepts whatever parse_json accepts, with the
+// same values.
 #include "platform/json/json_document.h"
 #include "tests/fuzz/target.h"
 

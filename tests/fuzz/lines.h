@@ -9,8 +9,8 @@
 
 namespace booster::fuzz {
 
-// `command` is cli::scaler or cli::explain_op. With --json all answers, errors too, go to standard
-// output, which is thrown away.
+// `command` is cli::scaler or cli::explain_op. With --json all answers, including errors, go to
+// standard output, which is discarded.
 inline void answer_lines(int (*command)(const std::vector<std::string>&), std::string_view text) {
   static const bool silent = std::freopen("/dev/null", "w", stdout) != nullptr;
   promise(silent, "standard output can be thrown away");

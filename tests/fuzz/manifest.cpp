@@ -1,4 +1,4 @@
-// A checkpoint's manifest.json, in a folder with one of the files that it may name.
+// A checkpoint's manifest.json, in a folder with one file that it may name.
 #include "booster/checkpoint/folder/manifest.h"
 #include "tests/fuzz/own_folder.h"
 

@@ -58,14 +58,14 @@ void Mutator::change_number(std::string& input) {
   input.replace(found, end, numbers[below(std::size(numbers))]);
 }
 
-// A part of one input in another.
+// Inserts a part of one input into another.
 void Mutator::splice(std::string& input) {
   const std::string& other = corpus_[below(corpus_.size())];
   const size_t from = below(other.size());
   input.insert(below(input.size()), other, from, 1 + below(below(2) ? 16 : other.size()));
 }
 
-// Nests, lengthens and multiplies: what is linear stays quick, what is quadratic does not.
+// Nests, lengthens and multiplies parts: linear code stays fast, quadratic code does not.
 void Mutator::repeat(std::string& input) {
   const size_t at = below(input.size());
   const std::string part = input.substr(at, 1 + below(below(2) ? 4 : 64));

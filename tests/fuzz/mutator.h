@@ -1,4 +1,4 @@
-// Changes inputs at random, as a fuzzer without sight of the program would.
+// Mutates inputs at random, like a fuzzer without coverage feedback.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ class Mutator {
   // `corpus` must outlive it.
   Mutator(const std::vector<std::string>& corpus, uint64_t seed) : corpus_(corpus), random_(seed) {}
 
-  // One of the corpus with one to four changes; at most `largest` bytes.
+  // Returns one input of the corpus with one to four changes; at most `largest` bytes.
   std::string next();
 
   static constexpr size_t largest = size_t{1} << 18;

@@ -1,5 +1,6 @@
-// A folder of this process, for targets whose parsers read folders. What makes the process's
-// temporary folder (replay.cpp, scripts/fuzz.sh) removes it, however the process ends.
+// A folder of this process, for targets whose parsers read folders. The process's temporary folder
+// contains it; the code that creates that one (replay.cpp, scripts/fuzz.sh) removes it, however the
+// process ends.
 #pragma once
 
 #include "tests/fuzz/target.h"

@@ -1,6 +1,6 @@
-// Data sets whose images or tokens lie in one file, compressed or not. The first byte of the input
-// says which: 'm' MNIST, whose file of images has as many bytes as the next four say (low byte
-// first) and is followed by that of labels, 'c' a file of CIFAR-10, else tokens.
+// Data sets with all images or tokens in one file, compressed or not. The input's first byte
+// selects the type: 'm' MNIST, 'c' a CIFAR-10 file, else tokens. For MNIST the next four bytes (low
+// byte first) give the size of the images file, which is followed by the labels file.
 #include "core/data/datasets/cifar.h"
 #include "core/data/datasets/mnist.h"
 #include "core/data/datasets/token_dataset.h"

@@ -1,5 +1,5 @@
-// A PNG file, with and without its orientation; as it is, and with right checksums: most changes
-// would end at the first of them.
+// A PNG file, with and without its orientation. It is tried unchanged, and with corrected
+// checksums, since most changes would otherwise fail at the first checksum.
 #include "core/data/images/decoders.h"
 #include "tests/fuzz/target.h"
 
@@ -19,7 +19,7 @@ uint32_t checksum(std::span<const uint8_t> bytes) {
   return ~rest;
 }
 
-// Of every chunk: length, type, data, checksum of type and data.
+// Corrects every chunk: length, type, data, checksum of type and data.
 std::vector<uint8_t> with_right_checksums(std::span<const uint8_t> file) {
   std::vector<uint8_t> right(file.begin(), file.end());
   for (size_t at = 8; at + 12 <= right.size();) {

@@ -1,6 +1,6 @@
-// The files of a meeting place, read by rank 1 of two while a rank 0 lives: the one that says which
-// run meets here, rank 0's own, a failure and a value, each after a zero byte. In the first #
-// stands for rank 0's process and @ for the meeting place.
+// The files of a meeting place, read by rank 1 of two while rank 0 is alive. The input holds,
+// separated by zero bytes: the file that names the run, rank 0's own file, a failure and a value.
+// In the first, # stands for rank 0's process and @ for the meeting place.
 #include "parallel/groups/meet.h"
 #include "tests/fuzz/own_folder.h"
 
@@ -14,7 +14,7 @@ using namespace booster;
 
 namespace {
 
-// A process that holds the leader's lock as long as this one lives.
+// Starts a process that holds the leader's lock as long as this process lives.
 pid_t start_leader(const std::filesystem::path& place) {
   int ready[2];
   fuzz::promise(pipe(ready) == 0, "a pipe can be made");
@@ -53,7 +53,8 @@ std::string expanded(std::string_view form, const MeetingPlace& place) {
   return text;
 }
 
-// A reader that believes a path would write there, and clear it away: let it be this target's own.
+// A reader that trusted a path would write and delete there, so only this target's own folder is
+// allowed.
 bool stays_inside(const std::string& text, const MeetingPlace& place) {
   const size_t path = text.find('/');
   if (path == text.npos) return text.find('.') == text.npos && text.find("run-") != text.npos;

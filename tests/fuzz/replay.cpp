@@ -1,9 +1,9 @@
 // Runs a fuzz target without libFuzzer: on every file of its corpus, then for a second on random
-// changes of them. Each input has 10 seconds of a core and the process 2 GiB.
+// mutations. Each input may use 10 seconds of CPU time, and the process 2 GiB.
 // usage: fuzz_TARGET [--seconds N] [--seed N] FILE_OR_FOLDER...
 //
-// Inputs run in a process of their own, so that no end of it, not even by a stack that overflows,
-// hides the input: it is then written to finding-TARGET in the current folder.
+// Inputs run in a separate process. If it ends in any way, even by a stack overflow, the input is
+// written to finding-TARGET in the current folder.
 #include "tests/booster/temporary_folder.h"
 #include "tests/fuzz/mutator.h"
 #include "tests/fuzz/target.h"
@@ -28,17 +28,17 @@ namespace fs = std::filesystem;
 using namespace booster;
 using Clock = std::chrono::steady_clock;
 
-constexpr unsigned most_waiting = 100;  // seconds, for an input that hangs without using a core
+constexpr unsigned most_waiting = 100;  // seconds, for an input that hangs without CPU use
 constexpr rlim_t most_memory = rlim_t{2} << 30;
 constexpr size_t fewest_files = 3;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool sanitized = true;  // slower, and reserves far more addresses than it uses
+constexpr bool sanitized = true;  // slower, and reserves far more address space than it uses
 #else
 constexpr bool sanitized = false;
 #endif
 constexpr time_t seconds_per_input = sanitized ? 60 : 10;
 
-// What the process that runs the inputs leaves to the other.
+// What the process that runs the inputs reports to its parent.
 struct Report {
   size_t inputs = 0, size = 0;
   char name[256] = {};
@@ -83,7 +83,7 @@ Arguments read_arguments(int argc, char** argv) {
   return arguments;
 }
 
-// Of this process; 0 is no limit.
+// Limits this process's time; 0 is no limit.
 void limit_time(time_t seconds) {
   const itimerval timer = {.it_interval = {}, .it_value = {.tv_sec = seconds, .tv_usec = 0}};
   setitimer(ITIMER_PROF, &timer, nullptr);
@@ -95,7 +95,7 @@ void run(Report& report, const Input& input) {
   report.size = input.bytes.size();
   std::memcpy(report.bytes, input.bytes.data(), input.bytes.size());
   std::strncpy(report.name, input.name.c_str(), sizeof report.name - 1);
-  // A block of this size alone, so that AddressSanitizer sees who reads beyond it.
+  // Allocates exactly this size, so that AddressSanitizer detects reads beyond it.
   const auto copy = std::make_unique_for_overwrite<uint8_t[]>(input.bytes.size());
   std::memcpy(copy.get(), input.bytes.data(), input.bytes.size());
   limit_time(seconds_per_input);

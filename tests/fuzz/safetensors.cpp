@@ -1,4 +1,4 @@
-// A safetensors file: what is accepted lies in it, without gaps, and can be loaded.
+// A safetensors file: accepted tensors lie within it, without gaps, and can be loaded.
 #include "booster/checkpoint/safetensors/safetensors.h"
 #include "tests/fuzz/target.h"
 
@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const SafetensorsFile file(memory.path());
     check_ranges(file);
     for (const StoredTensor& tensor : file.tensors()) {
-      fuzz::accepts([&] {  // refused: a dtype that we do not have, too many dimensions
+      fuzz::accepts([&] {  // may refuse unsupported dtypes and dimensions
         const Tensor loaded = file.load(tensor);
         const auto bytes = static_cast<uint64_t>(loaded.bytes());
         fuzz::promise(bytes == tensor.end - tensor.begin, "it is loaded whole");

@@ -1,4 +1,4 @@
-// Lines for `booster scaler`.
+// Input lines of `booster scaler`.
 #include "tests/fuzz/lines.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

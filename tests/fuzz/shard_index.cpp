@@ -1,5 +1,5 @@
-// An index of shards: what is accepted leads nowhere but to plain names in its own folder, and says
-// the same when it is written again.
+// A shard index: an accepted index only has plain names in its own folder, and is unchanged when
+// written again.
 #include "booster/checkpoint/safetensors/shard_index.h"
 #include "tests/fuzz/target.h"
 

@@ -1,5 +1,5 @@
-// A checkpoint whose state.json is the input, and whose manifest says that this is right: what
-// somebody can make who writes the whole folder.
+// A checkpoint whose state.json is the input, with a matching manifest: what an attacker who writes
+// the whole folder can make.
 #include "booster/booster.h"
 #include "booster/checkpoint/folder/manifest.h"
 #include "core/nn/criterion.h"

@@ -1,4 +1,4 @@
-// Any bytes as what a stranger sends to a store, in one piece and byte by byte.
+// Arbitrary bytes sent to a store, in one piece and byte by byte.
 #include "parallel/rendezvous/store/frames.h"
 #include "tests/fuzz/target.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t longest = 4096;
 
-// The frames as bytes again, and whether the rest was refused.
+// The accepted frames as bytes, and whether the rest was refused.
 struct Outcome {
   std::string accepted;
   bool refused = false;

@@ -1,6 +1,6 @@
-// What fuzz targets share. A target is a function in a file of its own that libFuzzer calls, or
-// replay.cpp. A finding is an input that ends the process, throws what is no Error, or takes too
-// much time or memory.
+// Shared by the fuzz targets. A target is a function in its own file that libFuzzer or replay.cpp
+// calls. A finding is an input that ends the process, makes it throw anything but an Error, or
+// takes too much time or memory.
 #pragma once
 
 #include "platform/error.h"
@@ -23,7 +23,7 @@ inline std::string_view text_of(const uint8_t* data, size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-// The part before the next zero byte, which is taken off; all of it if there is none.
+// Removes and returns the part before the next zero byte, or all of the text if there is none.
 inline std::string_view take_part(std::string_view& text) {
   const size_t end = text.find('\0');
   const std::string_view part = text.substr(0, end);
@@ -31,14 +31,14 @@ inline std::string_view take_part(std::string_view& text) {
   return part;
 }
 
-// What holds for every input; if not, that is a finding.
+// Checks what must hold for every input; a violation is a finding.
 inline void promise(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "not kept: %s\n", what);
   std::abort();
 }
 
-// True if the call returns, false if it refuses its input by an Error.
+// Returns true if the call returns, false if it refuses its input with an Error.
 template <class Call>
 bool accepts(Call&& call) {
   try {
@@ -49,7 +49,7 @@ bool accepts(Call&& call) {
   }
 }
 
-// Whether a terminal takes text for what it is.
+// Returns whether the text has no terminal control characters except line breaks.
 inline bool is_plain(std::string_view text) {
   for (const char letter : text) {
     const bool controls = static_cast<unsigned char>(letter) < ' ' || letter == 0x7F;
@@ -58,7 +58,7 @@ inline bool is_plain(std::string_view text) {
   return true;
 }
 
-// A regular file that holds `content` and is never on a disk.
+// A regular file that holds `content` and is never on disk.
 class MemoryFile {
  public:
   explicit MemoryFile(std::string_view content) : descriptor_(memfd_create("fuzz", MFD_CLOEXEC)) {

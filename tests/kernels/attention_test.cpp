@@ -14,8 +14,8 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// (batch, heads, tokens, width) laid out as (batch, tokens, heads, width + gap), as the packed
-// output of a Linear is; every byte starts as a canary.
+// (batch, heads, tokens, width) laid out as (batch, tokens, heads, width + gap), like the packed
+// output of a Linear; every byte starts as a canary.
 Plain packed(DType dtype, int64_t batch, int64_t heads, int64_t tokens, int64_t width,
              int64_t gap = 3) {
   const int64_t row = width + gap;
@@ -55,7 +55,7 @@ struct Result {
   bool operator==(const Result&) const = default;
 };
 
-// The oracle. All arguments (batch, heads, tokens, size); keep (batch, heads, queries, keys).
+// The reference. All arguments (batch, heads, tokens, size); keep (batch, heads, queries, keys).
 Result plain_attention(const Case& c, const Numbers& q, const Numbers& k, const Numbers& v,
                        const Numbers& g, const Numbers& keep) {
   Result r{Numbers(q.size()), Numbers(2 * c.rows()), Numbers(q.size()), Numbers(k.size()),
@@ -95,7 +95,7 @@ Result plain_attention(const Case& c, const Numbers& q, const Numbers& k, const 
   return r;
 }
 
-// Largest difference relative to the largest wanted value (at least `largest`).
+// Returns the largest difference, relative to the largest wanted value (at least `largest`).
 double difference(const Numbers& got, const Numbers& want, double largest = 1e-30) {
   double worst = 0;
   REQUIRE(got.size() == want.size());
@@ -110,7 +110,7 @@ double difference(const Numbers& got, const Numbers& want, double largest = 1e-3
 
 constexpr kernels::RandomPosition position{7, 3};
 
-// The mask that the dropout kernel draws for a tensor of all probabilities.
+// Returns the mask that the dropout kernel draws for a tensor of all probabilities.
 Numbers dropout_mask(const Case& c) {
   if (c.dropout == 0) return {};
   std::vector<float> ones(c.rows() * c.keys, 1.0f), kept(ones.size());
@@ -170,7 +170,7 @@ void check_case(const Case& c) {
   const Result want = plain_attention(c, numbers(in.q), numbers(in.k), numbers(in.v), numbers(in.g),
                                       dropout_mask(c));
   const double most = largest_error(c.dtype);
-  const double terms = c.keys == 1 ? 1 : 1e-30;  // of dq and dk, which cancel to 0
+  const double terms = c.keys == 1 ? 1 : 1e-30;  // terms of dq and dk, which cancel to 0
   const int threads = kernels::thread_count();
   for (const std::string& variant : kernels::cpu_variants()) {
     kernels::force_cpu_variant(variant);
@@ -183,7 +183,7 @@ void check_case(const Case& c) {
     kernels::set_thread_count(1);
     const Result got = run_kernels(c, in);
     kernels::set_thread_count(2);
-    CHECK(run_kernels(c, in) == got);  // to the bit
+    CHECK(run_kernels(c, in) == got);  // bitwise
     CHECK(difference(got.out, want.out) < most);
     CHECK(difference(got.log_sum, want.log_sum) < std::min(most, 1e-5));
     CHECK(difference(got.dq, want.dq, terms) < most);

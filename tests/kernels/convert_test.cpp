@@ -16,7 +16,7 @@ T* data(const Plain& tensor) {
   return reinterpret_cast<T*>(tensor.bytes->data());
 }
 
-// Runs copy on every CPU variant; check(i) is called for each element afterwards.
+// Runs copy on every CPU variant, then calls same(i) for each element.
 void copy_everywhere(const Plain& out, const Plain& in, const std::function<bool(int64_t)>& same) {
   const std::string chosen = kernels::cpu_variant();
   for (const std::string& variant : kernels::cpu_variants()) {
@@ -39,8 +39,8 @@ Plain all_16_bit_patterns(DType dtype) {
   return tensor;
 }
 
-// Random bits, and random bits in the range where f16 results are subnormal or round to them; all
-// ties of both formats' roundings near 1.
+// Returns random bits, random bits in the range where f16 results are subnormal or round to
+// subnormals, and all ties of both formats near 1.
 Plain floats_of_all_kinds() {
   constexpr int64_t n = 300001;
   Plain tensor = zeros(DType::f32, {n});

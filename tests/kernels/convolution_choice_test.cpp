@@ -1,5 +1,6 @@
-// The ways to convolve that are taken where they are faster (cpu/convolution_choice.h), in drawn
-// geometries. What a processor takes depends on it: BOOSTER_CPU_VARIANT=avx2 makes it take them.
+// The convolution algorithms that are used where they are faster (cpu/convolution_choice.h), in
+// random geometries. The choice depends on the processor; BOOSTER_CPU_VARIANT=avx2 forces these
+// algorithms.
 #include "kernels/arguments/convolution.h"
 #include "tests/kernels/everywhere.h"
 
@@ -54,7 +55,7 @@ struct Geometry {
   }
 };
 
-// Sizes from `least` on; at least one position of the output.
+// Draws sizes from `least` on, with at least one output position.
 Geometry draw_geometry(Draw& draw, int64_t least, int64_t most) {
   Geometry g;
   do {
@@ -69,7 +70,7 @@ Geometry draw_geometry(Draw& draw, int64_t least, int64_t most) {
   return g;
 }
 
-// The weight's gradient by its definition.
+// Returns the weight's gradient by its definition.
 Numbers weight_gradient(const Geometry& geometry, const Plain& g, const Plain& x) {
   const Window2d& w = geometry.window;
   Numbers sums;
@@ -101,14 +102,14 @@ void check_loop(const Geometry& geometry, DType dtype, bool weight_has_channels_
         static_cast<double>(geometry.images * geometry.y_size(0) * geometry.y_size(1)), NAN}});
 }
 
-// The same tensor as f64.
+// Returns the same tensor as f64.
 Plain widened(const Plain& tensor) {
   const Plain wide(DType::f64, tensor.shape, contiguous_strides(tensor.shape));
   for_each_index(tensor.shape, [&](const Index& i) { wide.set(i, tensor.at(i)); });
   return wide;
 }
 
-// Runs a pass on tensors as they are, and in f64, where there is one way only.
+// Runs a pass on the tensors, and in f64, which has a single algorithm.
 using Pass = std::function<void(const Plain& out, const Plain& left, const Plain& right)>;
 void check_as_in_f64(const Pass& pass, const Plain& out, const Plain& left, const Plain& right,
                      double terms) {

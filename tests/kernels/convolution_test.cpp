@@ -38,8 +38,7 @@ const Case cases[] = {
     {0, 3, 4, 5, 5, {{3, 3}}},                              // no images
 };
 
-// Calls body(image, output, input channel, its place in the weight, y place, x place, kernel
-// place).
+// Calls body(term) for every product, with the positions in y, x and the weight.
 struct Term {
   Index y, x, weight;
 };
@@ -71,7 +70,7 @@ Tensors tensors_for(const Case& c, DType dtype) {
       random(dtype, {c.images, c.outputs, oh, ow}, 3), random(dtype, {c.outputs}, 4)};
 }
 
-// A sum of terms in f64 and the sum of their absolute values.
+// Sums of terms in f64, and sums of their absolute values.
 struct Sums {
   Plain value, magnitude;
   explicit Sums(const Plain& like)
@@ -165,7 +164,7 @@ TEST_CASE("convolutions take channels-last and broadcast tensors") {
     check_forward(c, t, true);
     check_backward_input(c, t);
     check_backward_weight(c, t, dtype);
-    for (int64_t& stride : t.y.strides) stride = 0;  // as the gradient of a sum
+    for (int64_t& stride : t.y.strides) stride = 0;  // like the gradient of a sum
     const Plain dx = t.x;
     on({}).conv2d_backward_input(dx.view(), t.y.view(), t.weight.view(), c.window);
     Sums sums(t.x);

@@ -40,7 +40,7 @@ double log_sum(const Problem& p, int64_t row) {
   return std::log(sum);
 }
 
-// As the kernels have it: the largest logit, and what the sum is above that.
+// The kernels' representation: the largest logit, and the log-sum minus it.
 void add_parts(Numbers& parts, double log_sum, const Plain& logits, int64_t row) {
   double largest = logits.at({row, 0});
   for (int64_t c = 1; c < logits.shape[1]; ++c) largest = std::max(largest, logits.at({row, c}));
@@ -157,7 +157,7 @@ struct Part {
     for (int64_t c = 0; c < count; ++c) sum += std::exp(whole.logits.at({row, first + c}));
     return std::log(sum);
   }
-  // By what the row's loss multiplies -log p[c].
+  // Returns the factor of -log p[c] in the row's loss.
   double factor(int64_t row, int64_t c) const {
     const auto target = static_cast<int64_t>(whole.target.at({row}));
     if (target == ignored) return 0;

@@ -1,4 +1,4 @@
-// Sums up to each number against a plain loop.
+// Prefix sums against a plain loop.
 #include "tests/kernels/everywhere.h"
 
 using namespace booster;

@@ -1,5 +1,5 @@
 // Runs a kernel on every CPU variant that this processor supports, with one thread and with two,
-// and compares its outputs with numbers from a plain loop in double precision.
+// and compares its outputs with a plain loop in double precision.
 #pragma once
 
 #include "kernels/catalogue.h"
@@ -16,7 +16,7 @@ using Numbers = std::vector<double>;
 
 inline const DType floating_dtypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
 
-// The dtype of statistics, losses and parameter gradients for tensors of `dtype`.
+// Returns the dtype of statistics, losses and parameter gradients for tensors of `dtype`.
 inline DType wide(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
 inline Plain zeros(DType dtype, const std::vector<int64_t>& shape) {
@@ -38,12 +38,12 @@ inline Plain from_numbers(DType dtype, const std::vector<int64_t>& shape, const 
   return tensor;
 }
 
-// An output, what it should hold, and the size of the terms that its sums are made of.
+// An output, its expected values, and the size of the terms in its sums.
 struct Expected {
   const Plain& output;
   Numbers want;
   double magnitude = 1;
-  double initial = 0;  // what the output holds before the call; only its dtype's nan pattern if nan
+  double initial = 0;  // the output's values before the call; if nan, only that dtype's nan pattern
 };
 
 inline bool close(double got, double want, double tolerance) {

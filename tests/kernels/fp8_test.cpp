@@ -1,5 +1,5 @@
-// 8-bit floats: casts as in PyTorch 2.15 (golden file) and the OFP8 specification, scales as in
-// NVIDIA's Transformer Engine, on every CPU variant.
+// 8-bit floats on every CPU variant: casts as in PyTorch 2.15 (golden file) and the OFP8
+// specification, scales as in NVIDIA's Transformer Engine.
 #include "kernels/arguments/fp8.h"
 
 #include "tests/golden_folder.h"
@@ -107,7 +107,8 @@ constexpr CastCase e5m2_cases[] = {{0x1p-17f, 0, 0x00},
                                    {-0.3f, -0.3125f, 0xB5},
                                    {-inf, -57344, 0xFB}};
 
-// The scales of a tensor with the given amaxes: the one used at each step, then the next.
+// Returns the scales of a tensor with the given amaxes: the scale used at each step, then the next
+// one.
 std::vector<float> delayed_scales(const Table& table, const std::vector<float>& amaxes,
                                   kernels::Fp8DelayedRule rule, int64_t length) {
   float amax = 0, scale = 1, flag = 0;
@@ -310,7 +311,7 @@ TEST_CASE("a product of 8-bit floats is that of their numbers, in every layout")
         const Plain a(DType::u8, {m, k}, layout & 1 ? by_columns_a : by_rows_a);
         const Plain b(DType::u8, {k, n}, layout & 2 ? by_columns_b : by_rows_b);
         std::mt19937 drawn(1);
-        for (const Plain* codes : {&a, &b})  // finite, and none so large that it hides the others
+        for (const Plain* codes : {&a, &b})  // finite, and none large enough to hide the others
           for (char& code : *codes->bytes) code = static_cast<char>((drawn() & 0x9F) | 0x20);
         const Plain bias = random(DType::f32, {n}, 3), y(dtype, {m, n}, {n, 1});
         Plain left(DType::f32, a.shape, a.strides), right(DType::f32, b.shape, b.strides);

@@ -22,7 +22,7 @@ double gelu_slope(double x, bool tanh_form) {
   return 0.5 * (1 + std::erf(x / std::sqrt(2))) + x * std::exp(-x * x / 2) / std::sqrt(2 * M_PI);
 }
 
-// Random numbers that reach into both tails.
+// Returns random values that reach into both tails.
 Plain spread(DType dtype, const std::vector<int64_t>& shape, uint32_t seed) {
   Plain x = random(dtype, shape, seed);
   for_each_index(shape, [&](const Index& i) { x.set(i, 9 * x.at(i) * std::abs(x.at(i))); });

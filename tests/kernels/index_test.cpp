@@ -14,7 +14,7 @@ Plain indices(const std::vector<int64_t>& shape, int64_t limit, uint32_t seed) {
   return index;
 }
 
-// `at` with its coordinate along dim replaced.
+// Returns `at` with its coordinate along dim replaced.
 Index moved(Index at, int dim, double to) {
   at[dim] = static_cast<int64_t>(to);
   return at;
@@ -28,7 +28,7 @@ struct Case {
 const Case cases[] = {{{5}, 0, 3},       {{7, 17}, 0, 200}, {{7, 17}, 1, 4},
                       {{3, 5, 4}, 1, 9}, {{2, 3, 1}, 2, 3}, {{4, 3}, 0, 0}};
 
-// `add` adds numbers of shape `picked` to those of `shape`, each at target(its index).
+// `add` adds values of shape `picked` to a tensor of `shape`, each at target(its index).
 template <class Target, class Add>
 void check_adding_back(DType dtype, const std::vector<int64_t>& shape,
                        const std::vector<int64_t>& picked, const Target& target, const Add& add) {

@@ -154,7 +154,7 @@ TEST_CASE("layer_norm_backward equals a loop in double and adds what is carried 
         const Numbers extra = numbers(carried);
         if (carries)
           for (size_t i = 0; i < extra.size(); ++i) want.dx[i] += extra[i];
-        // In rows of one element the difference is divided by sqrt(eps).
+        // In rows of one element the rounding error of x - mean is divided by sqrt(eps).
         check_everywhere(
             [&](const Table& on) {
               on.layer_norm_backward(dx.view(), dgamma.view(), dbeta.view(), g.view(),

@@ -40,7 +40,7 @@ inline Numbers joined(const std::vector<Plain>& tensors) {
   return all;
 }
 
-// body(table) on every variant with 1 and 2 threads.
+// Calls body(table) on every variant with 1 and 2 threads.
 template <class Body>
 void everywhere(Body&& body) {
   const std::string chosen = cpu_variant();

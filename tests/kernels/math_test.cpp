@@ -1,5 +1,5 @@
 // The vectorised functions of kernels/numbers/math.h against the C library in double, over floats
-// of all magnitudes and signs (every 2003rd bit pattern, among them subnormals, infinities, nans).
+// of all magnitudes and signs (every 2003rd bit pattern, including subnormals, infinities, nans).
 #include "kernels/catalogue.h"
 
 #include <doctest/doctest.h>
@@ -35,7 +35,7 @@ View row(const std::vector<float>& values) {
   return {.data = const_cast<float*>(values.data()), .ndim = 1, .shape = {n}, .strides = {1}};
 }
 
-// Distance in units in the last place of `want`.
+// Returns the distance in units in the last place of `want`.
 double ulps(float got, double want) {
   const auto nearest = static_cast<float>(want);
   if (std::isnan(want)) return std::isnan(got) ? 0 : INFINITY;
@@ -49,7 +49,7 @@ double distance(float got, double want) {
   return got == want ? 0 : std::abs(got - want);
 }
 
-// Relative to results above 1. -inf gives nan, where the limit is 0.
+// Returns the error, relative for results above 1. -inf gives nan, although the limit is 0.
 double gelu_error(float got, double want) {
   return std::isnan(want) ? 0 : distance(got, want) / std::max(1.0, std::abs(want));
 }
@@ -62,8 +62,8 @@ struct Worst {
 using Function = double (*)(double);
 using Error = double (*)(float got, double want);
 
-// On every CPU variant, the largest error(got, want) over x >= from is at most `allowed`, where
-// run(variant's table, y, x) writes y.
+// Checks on every CPU variant that the largest error(got, want) over x >= from is at most
+// `allowed`. run(variant's table, y, x) writes y.
 void check_function(const std::function<void(const kernels::Table&, View, View)>& run,
                     Function function, Error error, double allowed, double from = -INFINITY) {
   const std::vector<float>& x = all_floats();
@@ -92,7 +92,7 @@ void check_op(UnaryOp op, Function function, Error error, double allowed, double
                  error, allowed, from);
 }
 
-// The derivative of an op whose backward pass does not read y.
+// Checks the derivative of an op whose backward pass does not read y.
 void check_slope(UnaryOp op, Function function, double allowed) {
   const std::vector<float> ones(all_floats().size(), 1.0f);
   check_function([&](const kernels::Table& on, View dx,
@@ -110,7 +110,7 @@ double gelu_tanh(double x) {
   return x * sigmoid(2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
 }
 double gelu_tanh_slope(double x) {
-  if (std::abs(x) > 1e19) return NAN;  // x^2 overflows, in PyTorch too: anything goes
+  if (std::abs(x) > 1e19) return NAN;  // x^2 overflows, in PyTorch too: any value is accepted
   if (std::abs(x) > 1000) return x > 0;
   const double v = 2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
   return sigmoid(v) +

@@ -19,7 +19,7 @@ namespace {
 
 enum class Layout { row_major, column_major, wide_rows, spread };
 
-// A (batch, rows, columns) tensor of the layout, filled with small random numbers.
+// Returns a (batch, rows, columns) tensor with this layout, filled with small random values.
 Plain matrix(DType dtype, Layout layout, int64_t batch, int64_t rows, int64_t columns,
              uint32_t seed) {
   const int64_t r = std::max<int64_t>(rows, 1), c = std::max<int64_t>(columns, 1);
@@ -33,7 +33,7 @@ Plain matrix(DType dtype, Layout layout, int64_t batch, int64_t rows, int64_t co
   return {};
 }
 
-// Without the batch dimension.
+// Returns the tensor without the batch dimension.
 View flat(const Plain& tensor) {
   View view = tensor.view();
   view.ndim = 2;
@@ -45,7 +45,7 @@ View flat(const Plain& tensor) {
 }
 
 struct Sum {
-  double value, magnitude;  // magnitude bounds the rounding errors of the terms
+  double value, magnitude;  // magnitude: bound of the terms, for rounding errors
 };
 
 Sum product_at(const Plain& a, const Plain& b, int64_t batch, int64_t row, int64_t column) {
@@ -230,7 +230,7 @@ TEST_CASE("linear is x w^T + bias with one rounding") {
 }
 
 TEST_CASE("matmul gives the same bits with one thread and with two") {
-  const std::string isa = cpu::library_isa();  // below AVX-512, oneDNN divides long sums
+  const std::string isa = cpu::library_isa();  // below AVX-512 oneDNN splits long sums
   if (!isa.starts_with("AVX512") && !isa.starts_with("AVX10")) return;
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16})
     for (const auto& [m, n, k] :

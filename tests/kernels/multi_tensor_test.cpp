@@ -22,7 +22,7 @@ TEST_CASE("the norm is that of all tensors together, for p = 1, 2, 3 and infinit
       everywhere([&](const Table& table) {
         double norm = -1;
         table.multi_norm(multi(spans), power, &norm);
-        // Squares of halves are added by fours in f32.
+        // Squares of f16 values are added in groups of four in f32.
         const double tolerance = dtype == DType::f16 && power == 2 ? 1e-8 : 1e-12;
         CHECK(norm == doctest::Approx(want).epsilon(tolerance));
       });
@@ -62,7 +62,7 @@ TEST_CASE("unscale multiplies and flags any inf or nan, before or after") {
       CHECK(found == 0);
       Numbers want = joined(start);
       for (double& x : want) x *= 0.5;
-      check_close(joined(tensors), want, 0, dtype == DType::f16 ? 0x1p-25 : 0);  // subnormals round
+      check_close(joined(tensors), want, 0, dtype == DType::f16 ? 0x1p-25 : 0);  // subnormals
 
       for (double bad : {infinity, -infinity, double(NAN)})
         for (int64_t at : {int64_t(0), int64_t(16384), int64_t(39999)}) {

@@ -10,8 +10,8 @@ namespace {
 
 constexpr double eps = 1e-3;
 
-// x (n, channels, plane) cut into sets of elements that share statistics: a channel for batch norm,
-// a group of channels of one sample for group norm.
+// x (n, channels, plane) cut into sets of elements with common statistics: a channel for batch
+// norm, a group of channels in one sample for group norm.
 struct Sets {
   int64_t channels, plane, count;
   std::function<int64_t(int64_t sample, int64_t channel)> set_of;
@@ -96,8 +96,8 @@ const Shape shapes[] = {{{4, 6, 3, 5}, 15, 3},
                         {{3, 8, 17, 16}, 272, 8},
                         {{1, 2, 40}, 40, 1}};
 
-// Planes, and images with their channels last: of few channels and many, in one block and several,
-// and of rows that fill neither.
+// Planes, and channels-last images: with few or many channels, in one block or several, and with
+// rows that fill neither.
 struct Images {
   std::vector<int64_t> sizes;
   int64_t plane;
@@ -129,7 +129,7 @@ void check_batch_norm(const Images& images, DType dtype, bool training) {
   const Plain mean = zeros(wide(dtype), {c}), rstd = zeros(wide(dtype), {c});
   const Plain running_mean = zeros(DType::f32, {c}), running_var = zeros(DType::f32, {c});
   Statistics s = statistics(numbers(x), sets);
-  Numbers want_mean(s.mean.size(), 1), want_var(s.mean.size(), 1);  // what they begin with
+  Numbers want_mean(s.mean.size(), 1), want_var(s.mean.size(), 1);  // initial running statistics
   if (training) {
     for (size_t i = 0; i < want_mean.size(); ++i) {
       want_mean[i] = 0.75 + 0.25 * s.mean[i];
@@ -171,7 +171,7 @@ void check_batch_norm_backward(const Images& images, DType dtype, bool training)
       {{dx, want.dx, 30}, {dgamma, want.dgamma, 30}, {dbeta, want.dbeta, 30}});
 }
 
-// relu(y + residual), y rounded before and after, as two steps do.
+// Returns relu(y + residual), with y rounded before and after, as in two separate steps.
 Numbers relu(const Numbers& y, const Plain* residual, DType dtype) {
   const std::vector<int64_t> shape = {static_cast<int64_t>(y.size())};
   Numbers sum = residual ? numbers(from_numbers(dtype, shape, y)) : y;
@@ -179,7 +179,7 @@ Numbers relu(const Numbers& y, const Plain* residual, DType dtype) {
   for (size_t i = 0; i < y.size(); ++i) sum[i] = std::max(sum[i] + added[i], 0.0);
   return sum;
 }
-// A gradient where relu lets it pass.
+// Returns the gradient where relu passes it, else 0.
 Numbers where_positive(Numbers g, const Numbers& y) {
   for (size_t i = 0; i < g.size(); ++i)
     if (y[i] <= 0) g[i] = 0;
@@ -210,7 +210,7 @@ void check_batch_norm_relu(const Images& images, DType dtype, bool training, boo
                            eps);
       },
       {{y, want_y, 6}, {mean, s.mean, 4}, {rstd, s.rstd, 8}});
-  // Where the numbers are so near to zero that rounding decides, the kernel's own y counts.
+  // For values so close to zero that rounding decides the sign, uses the kernel's own y.
   const Numbers passed = where_positive(numbers(g), numbers(y));
   const Gradients want = gradients(passed, numbers(x), sets, s, numbers(gamma), !training);
   std::vector<Expected> results = {

@@ -10,7 +10,7 @@ using namespace booster::kernels::test;
 
 namespace {
 
-// What a step reads and writes; slots point into it.
+// The tensors that a step reads and writes; slots point into them.
 struct Work {
   Work(DType value_dtype, DType grad_dtype, DType copy_dtype)
       : values(random_tensors(value_dtype, 1)),
@@ -53,7 +53,7 @@ const float inverse_scale = 0.5f;
 const double clip = 0.3;
 const StepControl control = {nullptr, &inverse_scale, &clip};
 
-// Both passes; the sums of squares between them are 0 where the step is skipped.
+// Runs both passes; the sums of squares between them are 0 if the step is skipped.
 void lamb_step(const Table& table, const OptimizerSlots& slots, const LambStep& step,
                const StepControl& by) {
   Numbers squares(2 * static_cast<size_t>(slots.count), -1.0);
@@ -62,8 +62,8 @@ void lamb_step(const Table& table, const OptimizerSlots& slots, const LambStep& 
   table.lamb_apply(slots, &step, nullptr, squares.data(), by);
 }
 
-// Runs `steps` kernel steps and the same by `reference(value, grad, m, v, step)` in double, which
-// starts every step from the kernel's own rounded value, so that errors do not add up.
+// Runs `steps` kernel steps, and the same with `reference(value, grad, m, v, step)` in double. Each
+// reference step starts from the kernel's rounded value, so that errors do not accumulate.
 template <class Kernel, class Reference>
 void check_steps(Kernel&& kernel, Reference&& reference) {
   for (const DTypes& dtypes : dtype_cases) {
@@ -126,7 +126,7 @@ TEST_CASE("RMSprop's kernel follows the formula with and without momentum and ce
   const RmspropStep step = {0.1, 0.9, 1e-2, 0.3, 0.8, true};
   for (const bool momentum : {false, true})
     for (const bool centered : {false, true}) {
-      std::map<const double*, double> averages;  // of gradients, by where the element's v lies
+      std::map<const double*, double> averages;  // of gradients, by address of v
       check_steps([&](const Table& t,
                       OptimizerSlots s) { t.rmsprop_step(s, &step, momentum, centered, control); },
                   [&](double p, double g, double& m, double& v, int t) {
@@ -143,7 +143,7 @@ TEST_CASE("RMSprop's kernel follows the formula with and without momentum and ce
 
 TEST_CASE("a large working copy is the value rounded, wherever it begins") {
   const int64_t none_taken = 0;
-  constexpr int64_t size = 600001;  // more than is kept in caches, and no whole pieces
+  constexpr int64_t size = 600001;  // exceeds caches, and is not a multiple of the pieces
   const SgdStep step = {0.1, 0, 0, 0, false, false};
   for (const DType dtype : {DType::f16, DType::bf16})
     for (const int64_t shift : {0, 3})
@@ -194,7 +194,7 @@ TEST_CASE("LAMB's kernel adapts the rate of each tensor to its norms") {
 
 namespace {
 
-// Steps `steps` times by -1 * gradient from 1 with a rounding; gives the values.
+// Steps `steps` times with -1 * gradient from 1 with a rounding mode; returns the values.
 Numbers rounded_steps(const Table& table, UpdateRounding rounding, int64_t elements, int steps,
                       double gradient, Plain& compensation) {
   const Plain value = from_numbers(DType::bf16, {elements}, Numbers(elements, 1));

@@ -35,7 +35,7 @@ inline uint16_t double_to_half(double x) {
 inline double bf16_to_double(uint16_t bits) {
   return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16);
 }
-// The tests' numbers fit f32 exactly or round the same way.
+// The tests' values fit f32 exactly or round the same way.
 inline uint16_t double_to_bf16(double x) {
   const auto bits = __builtin_bit_cast(uint32_t, static_cast<float>(x));
   if (std::isnan(x)) return 0x7FC0;
@@ -46,7 +46,7 @@ struct Plain {
   DType dtype = DType::f32;
   std::vector<int64_t> shape, strides;
   std::shared_ptr<std::vector<char>>
-      bytes;  // copies of a Plain share nothing: see the copy constructor
+      bytes;  // copies of a Plain share no memory: see the copy constructor
 
   Plain() = default;
   Plain(DType d, std::vector<int64_t> s, std::vector<int64_t> st)
@@ -119,7 +119,7 @@ inline void for_each_index(const std::vector<int64_t>& shape,
   }
 }
 
-// The same numbers of images (n, c, h, w) in the order (n, h, w, c) in memory.
+// Returns the same images (n, c, h, w) with memory order (n, h, w, c).
 inline Plain channels_last(const Plain& images) {
   const auto& s = images.shape;
   const Plain result(images.dtype, s, {s[1] * s[2] * s[3], 1, s[3] * s[1], s[1]});
@@ -137,7 +137,7 @@ inline std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape
   return strides;
 }
 
-// Uniform in [-1, 1) (whole numbers in [-4, 4] for integers).
+// Returns values uniform in [-1, 1), or whole numbers in [-4, 4] for integer dtypes.
 inline Plain random(DType dtype, const std::vector<int64_t>& shape,
                     const std::vector<int64_t>& strides, uint32_t seed) {
   Plain tensor(dtype, shape, strides);
@@ -152,8 +152,8 @@ inline Plain random(DType dtype, const std::vector<int64_t>& shape, uint32_t see
   return random(dtype, shape, contiguous_strides(shape), seed);
 }
 
-// The allowed error of one rounding of `value` to the dtype, after sums in f32 (f64 for f64) of
-// terms whose absolute values add up to `magnitude`.
+// Returns the allowed error of one rounding of `value` to the dtype, after sums in f32 (f64 for
+// f64) of terms whose absolute values add up to `magnitude`.
 inline double tolerance(DType dtype, double value, double magnitude) {
   const double sums = magnitude * 0x1p-20;
   switch (dtype) {

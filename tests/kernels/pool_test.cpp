@@ -29,7 +29,7 @@ std::vector<int64_t> pooled(const std::vector<int64_t>& shape, const Window2d& w
   return out;
 }
 
-// Calls body(position in x) for the positions of the window at i that are inside.
+// Calls body(position in x) for the valid positions of the window at i.
 template <class Body>
 void for_each_place(const Index& i, const std::vector<int64_t>& shape, const Window2d& w,
                     Body&& body) {

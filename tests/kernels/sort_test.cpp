@@ -1,4 +1,4 @@
-// The order of rows against a stable sort in double, with ties, zeros of both signs, infinities and
+// Sorting of rows against a stable sort in double, with ties, zeros of both signs, infinities and
 // nans.
 #include "tests/kernels/everywhere.h"
 
@@ -11,7 +11,7 @@ using kernels::Table;
 
 namespace {
 
-// Few distinct numbers, so that rows have ties.
+// Returns few distinct values, so that rows have ties.
 Plain drawn(DType dtype, const Index& shape) {
   const Plain x = zeros(dtype, shape);
   std::mt19937 generator(5);

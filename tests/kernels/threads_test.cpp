@@ -1,5 +1,5 @@
-// The threads of loops and of oneDNN: of one runtime, and asleep when they wait long or others want
-// their processors.
+// The threads of loops and of oneDNN belong to one runtime. They sleep if they wait long or if
+// other threads need their processors.
 #include "platform/threads.h"
 
 #include "kernels/catalogue.h"
@@ -53,7 +53,7 @@ TEST_CASE("a loop has the threads that it is told, and products of oneDNN have t
     const int64_t with_a_loop = threads_here();
     CHECK(with_a_loop >= 9);
     on({}).matmul(out.view(), a.view(), b.view(), 0);
-    CHECK(threads_here() < with_a_loop + 8);  // of two runtimes each would have its 8
+    CHECK(threads_here() < with_a_loop + 8);  // two runtimes would have 8 threads each
   }).join();
 }
 
@@ -64,7 +64,7 @@ TEST_CASE("rank: waits" * doctest::skip()) {
     on({}).fill(out.view(), i);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  CHECK(processor_seconds() - before < 0.25);  // half of the time is one thread of two that spins
+  CHECK(processor_seconds() - before < 0.25);  // half the time is one spinning thread of two
 }
 
 TEST_CASE("rank: waits in a crowd" * doctest::skip()) {
@@ -96,7 +96,7 @@ TEST_CASE("threads that wait long sleep, where the environment does not say othe
   check_elsewhere("rank: waits");
 }
 
-#ifndef __clang__  // libomp's cannot be told later
+#ifndef __clang__  // libomp's wait policy cannot be changed later
 TEST_CASE("threads that wait sleep at once while others want their processors") {
   if (!std::filesystem::exists("/proc/thread-self/schedstat")) {
     MESSAGE("skipped: this Linux does not say how long a thread stands in line");
@@ -107,7 +107,7 @@ TEST_CASE("threads that wait sleep at once while others want their processors") 
 #endif
 
 TEST_CASE("a machine is crowded from the first long line on, until lines stay short for a while") {
-  // A model that remembers everything, on random histories.
+  // Compares with a model that remembers the whole history, on random histories.
   for (const unsigned round : testing::draws(200)) {
     std::mt19937 draw(round);
     Crowding crowding;

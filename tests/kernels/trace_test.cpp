@@ -19,7 +19,7 @@ namespace {
 
 std::vector<Span> heard;
 
-// The spans of what `work` does.
+// Returns the spans of `work`.
 template <class Work>
 std::vector<Span> spans_of(Work&& work) {
   heard.clear();
@@ -37,7 +37,7 @@ TEST_CASE("a kernel call is one span with its FLOPs, bytes and dtype") {
   const Tensor a = ones({3, 5}, {DType::bf16}), b = ones({5, 7}, {DType::bf16});
   const Tensor y = empty({3, 7}, {DType::f32});
   const auto spans = spans_of([&] { table().matmul(y.view(), a.view(), b.view(), 0); });
-  REQUIRE(spans.size() == 1);  // small products run another kernel inside, which is part of this
+  REQUIRE(spans.size() == 1);  // a small product runs another kernel inside, included here
   CHECK(spans[0].name == std::string("matmul"));
   CHECK(spans[0].flop == 2 * 3 * 5 * 7);
   CHECK(spans[0].bytes == 2 * (15 + 35) + 4 * 21);
@@ -113,7 +113,7 @@ std::string drawn;  // "+forward +unary relu - -"
 constexpr kernels::RangeMarker pen = {
     [](const char* name) { drawn += std::string("+") + name + " "; }, [] { drawn += "- "; }};
 
-// A phase with kernels of this table; matmul_loop runs within matmul.
+// Runs a phase with this table's kernels; matmul_loop runs within matmul.
 void work_in_a_phase(const kernels::Table& there, const Tensor& a, const Tensor& y) {
   const kernels::TraceScope phase("forward", kernels::SpanKind::phase);
   there.unary(kernels::UnaryOp::relu, y.view(), a.view());
@@ -129,7 +129,7 @@ TEST_CASE("a marker is told when kernels and scopes begin and end, and needs no 
   work_in_a_phase(table(), a, y);
   {
     const kernels::TraceScope begun("begun", kernels::SpanKind::op);
-    kernels::range_marker = nullptr;  // what has begun ends nevertheless
+    kernels::range_marker = nullptr;  // open ranges are closed nevertheless
   }
   work_in_a_phase(table(), a, y);
   CHECK(drawn == "+forward +unary relu - +matmul - - +begun - ");
@@ -139,7 +139,7 @@ TEST_CASE("GPU: kernels and phases are ranges of NVTX" * on_gpu()) {
   const Tensor a = ones({4, 4}, {.device = gpu}), y = empty_like(a);
   const kernels::RangeMarker* const nvtx = kernels::cuda_module()->ranges;
   REQUIRE(nvtx);
-  // Meson runs this once with BOOSTER_NVTX and once without.
+  // Meson runs this with and without BOOSTER_NVTX.
   CHECK(kernels::range_marker == (std::getenv("BOOSTER_NVTX") ? nvtx : nullptr));
   using Told = const char* (*)();
   const char* const file = std::getenv("BOOSTER_CUDA_MODULE");
@@ -149,7 +149,7 @@ TEST_CASE("GPU: kernels and phases are ranges of NVTX" * on_gpu()) {
   const auto* was = kernels::range_marker.exchange(nvtx);
   work_in_a_phase(kernels::on(gpu), a, y);
   kernels::range_marker = was;
-  if (!told) return;  // a card, whose tools listen elsewhere
+  if (!told) return;  // a real GPU, whose tools listen elsewhere
   CHECK(std::string(told()).substr(before) == "forward/unary relu\nforward/matmul\nforward\n");
 }
 
@@ -169,7 +169,7 @@ TEST_CASE("GPU: the device's times are of the kernels, in their order" * on_gpu(
   REQUIRE(spans.size() == 5);
   REQUIRE(times.times.size() == 5);
   CHECK(unwanted[0].gpu_time == -1);
-  constexpr int64_t microsecond = 1000;  // rounding of what CUDA tells
+  constexpr int64_t microsecond = 1000;  // rounding of CUDA's times
   for (size_t i = 0; i < 5; ++i) {
     CHECK(spans[i].gpu_time == times.first + static_cast<int64_t>(i));
     const auto [device, from, until] = times.times[i];

@@ -1,4 +1,4 @@
-// Apex's levels, properties and scale_loss, by the semantics of apex.amp (NVIDIA Apex e13873de).
+// Apex's levels, properties and scale_loss, with the semantics of apex.amp (NVIDIA Apex e13873de).
 #include "mixed_precision/strategies/fp16_apex.h"
 
 #include "core/autograd/functions.h"
@@ -20,8 +20,8 @@ using booster::testing::Weight;
 
 namespace {
 
-// The state of a custom loop with Apex; a loss with any gradient, including infinite ones. At the
-// initial scale, 65536, gradients above 0.99 overflow f16.
+// A custom loop with Apex and a loss with any gradient, including infinite ones. At the initial
+// scale, 65536, gradients above 0.99 overflow f16.
 struct Loop {
   ApexAmp amp;
   std::shared_ptr<Weight> module = std::make_shared<Weight>(ones({1}));
@@ -265,7 +265,7 @@ TEST_CASE("a skip is consumed by the next step of each optimizer that was named"
   };
   const auto f32 = [](const Tensor& x) { return cast(x, DType::f32); };
   lose(sum(f32(a->w) * INFINITY + f32(b->w) * 0.25), {opt_a, opt_b});
-  amp.step(opt_a);  // both skip, though b's own gradient was finite
+  amp.step(opt_a);  // both skip, although b's own gradient was finite
   amp.step(opt_b);
   CHECK(a->w.item() == 1);
   CHECK(b->w.item() == 1);
@@ -284,7 +284,7 @@ TEST_CASE("clipping master_params clips what the step uses") {
   CHECK(clip_grad_norm_(loop.amp.master_params(loop.optimizer), 0.125) == 0.5);
   loop.amp.step(loop.optimizer);
   CHECK(loop.value() == doctest::Approx(1 - 0.5 * 0.125));
-  CHECK_FALSE(loop.module->w.grad().defined());  // gradients of masters end with the step
+  CHECK_FALSE(loop.module->w.grad().defined());  // masters' gradients are freed after the step
 }
 
 TEST_CASE("state holds every scaler's counters, and loading it is all or nothing") {

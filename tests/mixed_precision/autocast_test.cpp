@@ -1,4 +1,4 @@
-// Result dtypes under the policies of fp16 and bf16, as PyTorch 2.15 gives them.
+// Result dtypes under the policies of fp16 and bf16, as in PyTorch 2.15.
 #include "mixed_precision/ops/op_policies.h"
 
 #include "core/autograd/functions.h"
@@ -45,7 +45,7 @@ TEST_CASE("a CUDA region of fp16 follows the CUDA lists") {
   CHECK(policy[Op::cat] == OpClass::untouched);
   CHECK(policy[Op::linear] == OpClass::lower_precision);
   CHECK(policy[Op::batch_norm] == OpClass::untouched);
-  // Tensors of another device are not cast.
+  // Tensors on another device are not cast.
   const PolicyScope scope(&policy);
   CHECK(matmul(of(DType::f32), of(DType::f32)).dtype() == DType::f32);
 }
@@ -65,7 +65,7 @@ TEST_CASE("an f32 weight gets an f32 gradient although all its math was 16-bit")
 }
 
 TEST_CASE("bf16 layers give f32 weights their sums, rounded only where a policy asks for it") {
-  // 257 ones add up to 257, which bf16 rounds to 256.
+  // A sum of 257 ones, which bf16 rounds to 256.
   struct Layer {
     const char* name;
     Shape input, weight;
@@ -95,7 +95,7 @@ TEST_CASE("bf16 layers give f32 weights their sums, rounded only where a policy 
       CHECK(w.grad().item() == (rounds ? 256 : 257));
       CHECK(b.grad().item() == (rounds ? 256 : 257));
     }
-    // Of a weight that is used twice: 256 and 1; so too where an op in between has rounded.
+    // Gradients of a weight that is used twice: 256 and 1; also if an op in between has rounded.
     for (const bool by_matmul : {false, true}) {
       CAPTURE(by_matmul);
       Tensor w = ones({1, 1}).requires_grad_();

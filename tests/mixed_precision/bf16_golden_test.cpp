@@ -1,5 +1,5 @@
-// Trainings under bf16 autocast beside PyTorch's: what round_gradients is for, and what it costs to
-// leave it out.
+// Trainings under bf16 autocast against PyTorch: the purpose of round_gradients, and the cost of
+// omitting it.
 #include "mixed_precision/strategies/bf16.h"
 
 #include "core/autograd/functions.h"
@@ -25,7 +25,7 @@ Json golden() {
   return Json::parse(file);
 }
 
-// `network` of make_bf16.py with its weights.
+// Returns `network` of make_bf16.py with its weights.
 Model network(const std::string& name) {
   Model model = name == "mlp" ? models::mlp({16, 32, 32, 10})
                               : Model(Sequential{Conv2d(2, 6, {3, 3}), ReLU(), Conv2d(6, 4, {3, 3}),
@@ -74,7 +74,7 @@ double rounded_to_bf16(double x) {
   return untracked::cast(scalar(x), DType::bf16).item();
 }
 
-// How many of the numbers differ, and the largest difference in the last place of bf16.
+// The number of differing values, and the largest difference in units in the last place of bf16.
 struct Difference {
   int count = 0, of = 0;
   double ulps = 0;
@@ -113,7 +113,7 @@ TEST_CASE("rounded gradients train as PyTorch's bf16 autocast, to the last place
     CAPTURE(wanted["name"].get<std::string>());
     const Run run = train(wanted, true);
     const Difference first = difference(run, wanted, false);
-    CHECK(first.count <= first.of / 50);  // ties between sums in another order
+    CHECK(first.count <= first.of / 50);  // ties of sums in another order
     CHECK(first.ulps <= 1);
     CHECK(largest_difference(run.losses, wanted) < 1e-4);
   }

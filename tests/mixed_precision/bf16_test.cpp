@@ -25,7 +25,7 @@ struct Training {
   explicit Training(BF16Options options) : precision(options) {
     precision.prepare(module, optimizer);
   }
-  // A step with a gradient, as in a Booster.
+  // Steps with a gradient, as in a Booster.
   void step(double gradient) {
     optimizer.zero_grad();
     backward(sum(cast(Model(module)(precision.cast_input(full({4}, gradient))), DType::f32)));

@@ -1,4 +1,4 @@
-// In which dtype a model keeps one of its tensors.
+// Returns the dtype in which a model keeps one of its tensors.
 #pragma once
 
 #include "core/nn/module.h"

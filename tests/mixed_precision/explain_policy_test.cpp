@@ -1,5 +1,5 @@
-// What `booster explain` says of our ops is what they do under the policies of the strategies:
-// drawn dtypes, each op run.
+// `booster explain` describes our ops as they behave under the strategies' policies: random dtypes,
+// each op run.
 #include "core/autograd/functions.h"
 #include "core/nn/functional.h"
 #include "core/nn/losses.h"
@@ -26,7 +26,7 @@ namespace {
 
 using Arguments = std::vector<Tensor>;
 
-// An op of ours on tensors of shape (4, 4) with positive numbers.
+// One of our ops, run on tensors of shape (4, 4) with positive values.
 struct RunnableOp {
   Op op;
   size_t arguments;
@@ -96,7 +96,7 @@ struct Ruled {
   Question question;
 };
 
-// The rules of both devices are tried on this one.
+// Applies the rules of either device on this device.
 Ruled ruled(const Precision& precision, DeviceType device, Question question) {
   OpPolicy policy = *precision.policy({device});
   policy.device = DeviceType::cpu;
@@ -129,7 +129,7 @@ std::string answered(const Ruled& rules, Op op, const Arguments& arguments) {
   return answer.error.empty() ? answer.returns : "error";
 }
 
-// Our losses are f32 (f64 where the output is) in every strategy, whatever the target's dtype.
+// Our losses are f32 (f64 for f64 outputs) in every strategy, whatever the target's dtype.
 bool is_loss_of_its_own(Op op, const Arguments& arguments, const std::string& explained) {
   const std::string name = name_of(op);
   const bool is_loss = name.ends_with("_loss") || name.starts_with("binary_cross_entropy");

@@ -1,4 +1,4 @@
-// What `booster explain` answers, against what PyTorch 2.15 returned and the recorded answers of
+// The answers of `booster explain` against the results of PyTorch 2.15 and the recorded answers of
 // Apex and PaddlePaddle.
 #include "mixed_precision/explain/explain.h"
 
@@ -24,7 +24,7 @@ std::vector<std::string> words(const std::string& text, char between = ' ') {
   return result;
 }
 
-// "f16", "none" or "error".
+// Returns "f16", "none" or "error".
 std::string returned(const std::string& op, const std::string& dtypes, Question question) {
   question.op = op;
   question.dtypes = words(dtypes);
@@ -39,7 +39,7 @@ std::string apex(const std::string& op, const std::string& dtypes) {
   return returned(op, dtypes, {.strategy = "fp16_apex"});
 }
 
-// Answers of a region that differ from PyTorch's.
+// Returns the number of answers that differ from PyTorch's.
 int wrong_answers(const std::string& strategy, size_t column) {
   int wrong = 0;
   for (const auto& line : golden_lines("result_dtypes.txt")) {
@@ -303,7 +303,7 @@ TEST_CASE("list ops heeds the settings of its strategy") {
   const auto bf16 = listed("fp16_paddle", {{"dtype", "bfloat16"}});
   CHECK(plain.at("fused_attention").second == "white fp16");
   CHECK(bf16.count("fused_attention") == 0);
-  // The static graph has one white list for both types, but for two ops.
+  // The static graph has one white list for both dtypes, except for two ops.
   const auto gray = listed("fp16_paddle", {{"dtype", "bfloat16"}, {"static_graph", "true"}});
   for (const char* op :
        {"fused_attention", "fused_feedforward", "fake_quantize_dequantize_abs_max"})

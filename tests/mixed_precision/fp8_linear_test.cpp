@@ -1,5 +1,5 @@
-// fp8's products against an emulation written out in double: quantize, multiply, scale. Casts and
-// scale rules have their own tests in tests/kernels/fp8_test.cpp.
+// fp8's products against an emulation in double: quantize, multiply, scale.
+// tests/kernels/fp8_test.cpp tests casts and scale rules.
 #include "core/autograd/functions.h"
 #include "core/tensor/memory/memory_report.h"
 #include "tests/mixed_precision/fp8_trial.h"
@@ -39,7 +39,8 @@ Matrix transposed(const Matrix& x) {
   return y;
 }
 
-// The nearest number (ties to even) with `digits` binary digits, above the smallest subnormal.
+// Returns the nearest value (ties to even) with `digits` binary digits, above the smallest
+// subnormal.
 double rounded(double x, int digits, int smallest, double most) {
   if (x == 0) return 0;
   const double step = std::ldexp(1.0, std::max(std::ilogb(x) - digits + 1, smallest));
@@ -49,7 +50,7 @@ double as_fp8(double x, Fp8Format format) {
   return format == Fp8Format::e4m3 ? rounded(x, 4, -9, 448) : rounded(x, 3, -16, 57344);
 }
 
-// The values of x after quantizing with an f32 scale.
+// Returns the values of x after quantizing with an f32 scale.
 Matrix quantized(const Matrix& x, float scale, Fp8Format format) {
   Matrix y = x;
   const double inverse = 1.0f / scale;
@@ -69,7 +70,8 @@ Matrix product(const Matrix& a, const Matrix& b) {
   return y;
 }
 
-// Equal up to `relative` of the value and the order of sums of terms of the size `magnitude`.
+// Checks equality up to `relative` of the value, and up to the order of sums of terms of size
+// `magnitude`.
 void check_close(const Tensor& got, const Matrix& want, double relative, double magnitude) {
   const Numbers values = got.to_vector<double>();
   REQUIRE(values.size() == want.values.size());
@@ -82,7 +84,7 @@ void check_close(const Tensor& got, const Matrix& want, double relative, double 
 }
 constexpr double half_bf16 = 0x1.01p-8, f32_sums = 0x1p-20;
 
-// One scale of delayed scaling, in plain words.
+// A reference for one scale of delayed scaling.
 struct DelayedScale {
   double largest;
   size_t length;
@@ -96,7 +98,8 @@ struct DelayedScale {
   }
 };
 
-// The linear layer `weight`, `bias` of one step, forward and backward, with the given scales.
+// Checks one step of the linear layer `weight`, `bias`, forward and backward, with the given
+// scales.
 void check_step(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y,
                 const Tensor& g, float sx, float sw, float sg, Fp8Format gradients) {
   const Matrix qx = quantized(matrix(bf16(x.detach())), sx, Fp8Format::e4m3);
@@ -198,7 +201,7 @@ TEST_CASE("delayed scaling: a weight that is not trained gets its scale all the 
   auto layer = std::make_shared<Linear>(16, 16);
   Trial t = trial(Model(layer), {});
   const Tensor x = batch(0, 16), g = bf16(batch(2, 16));
-  for (int step = 0; step < 2; ++step) backward(t, forward(t, x), g);  // and no update
+  for (int step = 0; step < 2; ++step) backward(t, forward(t, x), g);  // without an update
   const float sx = 448 / static_cast<float>(matrix(bf16(x)).largest());
   const float sw = 448 / static_cast<float>(matrix(layer->weight).largest());
   Matrix want = product(quantized(matrix(bf16(x)), sx, Fp8Format::e4m3),
@@ -230,7 +233,7 @@ TEST_CASE("what backward keeps of an activation is one byte a number") {
     if (use.tag == "activations of Linear") kept = use.live_bytes;
   const int64_t codes = rows * in, result = rows * out * 2;
   CHECK(kept >= codes + result);
-  CHECK(kept < codes + result + 4096);  // and scales; allocations are rounded up
+  CHECK(kept < codes + result + 4096);  // plus scales; allocations are rounded up
 }
 
 TEST_CASE("an activation checkpoint gives the same gradients") {

@@ -1,4 +1,4 @@
-// fp8 as a strategy: which layers run in 8 bits, options, what is refused, and that it trains.
+// fp8 as a strategy: which layers run in 8 bits, options, errors, and training.
 #include "core/nn/losses.h"
 #include "core/nn/models/mlp.h"
 #include "core/nn/models/vit.h"
@@ -99,7 +99,7 @@ TEST_CASE("layers whose sizes do not fit run in bf16 and are named with the reas
   CHECK(t.precision.notes()[0] ==
         "fp8: head (192 in, 10 out) runs in bf16: 8-bit matrix units want sizes that are "
         "multiples of 16");
-  // Not one layer fits: everything runs as in bf16.
+  // No layer fits: everything runs as in bf16.
   Trial none = trial(models::mlp({6, 10, 4}), {});
   CHECK(
       none.precision.notes() ==
@@ -172,7 +172,7 @@ TEST_CASE("evaluation does not count for the scales") {
 TEST_CASE("a small net trains to within 2 % of the final loss of fp32") {
   FP32Precision fp32;
   const double want = final_loss(fp32);
-  CHECK(want > 0.1);  // or the comparison says nothing
+  CHECK(want > 0.1);  // otherwise the comparison is meaningless
   for (const char* scaling : {"delayed", "current"}) {
     CAPTURE(scaling);
     FP8MixedPrecision fp8({.scaling = scaling});

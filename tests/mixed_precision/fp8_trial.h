@@ -1,4 +1,4 @@
-// A model whose layers run in fp8, stepped by hand as a Booster steps it.
+// A model with fp8 layers, stepped manually as a Booster steps it.
 #pragma once
 
 #include "core/autograd/tape.h"
@@ -23,7 +23,7 @@ inline Trial trial(Model model, FP8Options options) {
   return made;
 }
 
-// As a Booster ends a pass on one rank, which need not agree with anybody.
+// Ends a pass like a Booster on a single rank, which needs no agreement.
 inline void end_pass(Precision& precision, Pass pass) {
   precision.end(pass);
   precision.agreed(pass);
@@ -44,7 +44,7 @@ inline void backward(Trial& t, const Tensor& y, const Tensor& g) {
 
 inline Tensor bf16(Tensor x) { return untracked::cast(x, DType::bf16); }
 
-// A batch whose size and magnitude change from step to step, as real ones do.
+// Returns a batch whose size and magnitude change from step to step, like real ones.
 inline Tensor batch(int step, int64_t columns) {
   Generator generator(200 + static_cast<uint64_t>(step) + static_cast<uint64_t>(columns));
   const double size = 0.5 + step * 1.7;

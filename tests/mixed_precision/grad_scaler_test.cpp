@@ -1,4 +1,4 @@
-// The state machine of torch.amp.GradScaler; its scales: scale_sequence_test.cpp.
+// The state machine of torch.amp.GradScaler; scale_sequence_test.cpp tests its scales.
 #include "mixed_precision/scaling/grad_scaler.h"
 
 #include "core/autograd/functions.h"
@@ -60,7 +60,7 @@ TEST_CASE("calls out of order are errors") {
   scaler.update();
   training.backward(scaler, 1);
   scaler.unscale_(training.optimizer);
-  scaler.update();  // an optimizer that was inspected but not stepped is fine
+  scaler.update();  // inspecting an optimizer without a step is legal
 }
 
 TEST_CASE("an optimizer without any gradient is an error") {
@@ -70,7 +70,7 @@ TEST_CASE("an optimizer without any gradient is an error") {
   training.optimizer.zero_grad();
   CHECK_THROWS_WITH_AS(scaler.step(training.optimizer),
                        doctest::Contains("no inf checks were recorded for this optimizer"), Error);
-  scaler.unscale_(training.optimizer);  // nothing to do, as in torch
+  scaler.unscale_(training.optimizer);  // does nothing, as in torch
   CHECK_THROWS_WITH_AS(scaler.step(training.optimizer),
                        doctest::Contains("no inf checks were recorded for this optimizer"), Error);
 }
@@ -178,7 +178,7 @@ TEST_CASE("below one the product is checked too") {
   GradScaler scaler({.init_scale = 0x1p-10});
   ScaledTraining training;
   training.optimizer.zero_grad();
-  // A gradient that is finite, but not once it is divided by the scale.
+  // A gradient that is finite, but not after division by the scale.
   booster::backward(scaler.scale(sum(training.w * 1.0)));
   training.w.set_grad(from_vector<float>({3e38f}, {1}));
   scaler.step(training.optimizer);

@@ -1,5 +1,5 @@
-// A gradient penalty in fp16 by torch's recipe, against PyTorch 2.15's autocast and loss scaling on
-// a CPU (tests/golden/make_double_backward.py).
+// A gradient penalty in fp16 with torch's recipe, against PyTorch 2.15's autocast and loss scaling
+// on a CPU (tests/golden/make_double_backward.py).
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/optim/algorithms/sgd.h"

@@ -169,7 +169,7 @@ TEST_CASE("the norm of clipping lasts as long as the gradients, and not past zer
     if (steps) optimizer.step();
     CHECK(optimizer.clipped_norm().defined());
     optimizer.zero_grad();
-    w.set_grad(full({3}, INFINITY));  // where the old gradient lay, as in every steady training
+    w.set_grad(full({3}, INFINITY));  // in the old gradient's memory, as in steady training
     CHECK_FALSE(optimizer.clipped_norm().defined());
     CHECK(find_non_finite(optimizer).item() != 0);
   }
@@ -192,7 +192,7 @@ TEST_CASE("after clipping the norm tells whether gradients are finite, until one
   CHECK(found_after_clip({0, NAN, 1}, 0.5));
 
   CHECK_FALSE(found_after_clip({1, 2, 3}, 1));
-  w.grad().copy_(from_vector<float>({1, INFINITY, 3}, {3}));  // noise added by hand, say
+  w.grad().copy_(from_vector<float>({1, INFINITY, 3}, {3}));  // for example manually added noise
   CHECK_FALSE(optimizer.clipped_norm().defined());
   CHECK(find_non_finite(optimizer, scalar(1)).item() != 0);
 }
@@ -208,9 +208,9 @@ TEST_CASE("a simulation that starts from counted steps goes on as the one that c
       for (size_t i = 0; i < steps.size(); ++i) steps[i] = random() % 3 == 0;
       const size_t cut = 1 + random() % 10;
       const auto whole = simulate(preset, policy, steps);
-      if (whole.size() < steps.size()) continue;  // ended
+      if (whole.size() < steps.size()) continue;  // the sequence has ended
       const SimulatedStep& at = whole[cut - 1];
-      if (policy.free_first_step && at.good == 0) continue;  // two states that look the same
+      if (policy.free_first_step && at.good == 0) continue;  // two indistinguishable states
       LossScalePolicy later = policy;
       later.init = at.scale;
       const CountedSteps counted = {at.good,

@@ -38,7 +38,7 @@ TEST_CASE("a cast converts parameters and buffers but what is kept and what is n
   CHECK(dtype_of(model, "0.weight") == DType::f16);
   CHECK(dtype_of(model, "1.weight") == DType::f32);
   CHECK(dtype_of(model, "1.running_var") == DType::f32);
-  CHECK(dtype_of(model, "2.running_mean") == DType::f16);  // without weights it is like the rest
+  CHECK(dtype_of(model, "2.running_mean") == DType::f16);  // no weights: cast like the rest
   CHECK(dtype_of(model, "2.num_batches_tracked") == DType::i64);
   CHECK(dtype_of(model, "4.bias") == DType::f16);
   const Model all = small_net();

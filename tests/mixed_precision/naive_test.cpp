@@ -1,4 +1,4 @@
-// fp16_naive: the model in f16, masters in f32, the scaler of Colossal-AI.
+// fp16_naive: the model in f16, masters in f32, Colossal-AI's scaler.
 #include "mixed_precision/strategies/fp16_naive.h"
 
 #include "core/autograd/functions.h"
@@ -25,7 +25,7 @@ struct NaiveTraining {
     precision.prepare(module, optimizer);
   }
   double value() const { return optimizer.master("w").item(); }
-  // The change of the master for a gradient.
+  // Returns the master's change for a gradient.
   double step(double gradient, double max_norm = 0) {
     const double before = value();
     optimizer.zero_grad();
@@ -76,7 +76,7 @@ TEST_CASE("hysteresis counts overflows since the last growth; every overflow ski
 TEST_CASE("clipping sees true gradients, and small ones are not lost in f16") {
   NaiveTraining training({.initial_scale = 1024});
   CHECK(training.step(4, 1) == doctest::Approx(-1).epsilon(1e-5));
-  // 1.0009765625 * 2^-14 has all of f16's digits; divided by the scale it has none of them left.
+  // 1.0009765625 * 2^-14 uses all of f16's digits; divided by the scale it would keep none.
   const double small = std::ldexp(1.0 + 0x1p-10, -14);
   training.optimizer.zero_grad();
   training.precision.begin_loss({}, training.optimizer);

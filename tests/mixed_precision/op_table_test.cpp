@@ -1,5 +1,5 @@
-// The op lists against the originals: dumps of PyTorch's dispatcher and of
-// PaddlePaddle's lists, and Apex's as published.
+// The op lists against the originals: dumps of PyTorch's dispatcher and of PaddlePaddle's lists,
+// and Apex's published lists.
 #include "mixed_precision/ops/op_table.h"
 
 #include "mixed_precision/ops/op_policies.h"
@@ -33,7 +33,7 @@ Set golden_names(const std::string& file) {
   return names;
 }
 
-// Paddle's ops that our rules put on a white or a black list.
+// Returns Paddle's ops that our rules put on a white or a black list.
 Set paddle_ops(PaddleLevel level, DType lower, std::string_view colour) {
   const PaddleRules rules(level, lower);
   Set names;
@@ -168,7 +168,7 @@ TEST_CASE("Paddle's custom lists move ops, and names that mean nothing are error
                        doctest::Contains("did you mean elementwise_add?"), Error);
   CHECK_THROWS_WITH_AS(made({.white = {"linear"}, .black = {}}),
                        doctest::Contains("did you mean linear_v2?"), Error);
-  // On Paddle's own lists, though nothing looks them up.
+  // Names on Paddle's own lists that nothing looks up.
   made({.white = {"matmul"}, .black = {"pnorm"}});
   CHECK(ineffective_names({.white = {"matmul", "exp"}, .black = {"pnorm"}}) ==
         std::vector<std::string>{"matmul", "pnorm"});

@@ -1,5 +1,5 @@
 // Level O1 of PaddlePaddle's static graph, as selected by Fleet's amp_configs: gray ops depend on
-// what produced their arguments. The programs and their dtypes are from PaddlePaddle itself.
+// the producers of their arguments. The programs and their dtypes come from PaddlePaddle.
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/nn/functional.h"
@@ -48,7 +48,7 @@ Tensor result(const std::string& op, const std::vector<Tensor>& x) {
   return functions.at(op)(x);
 }
 
-// "relu:0:f16": runs the op on known tensors, and returns its result's dtype.
+// For "relu:0:f16", runs the op on known tensors and returns its result's dtype.
 std::string placed(const std::string& word, std::map<std::string, Tensor>& known) {
   const auto fields = parts(word, ':');
   std::vector<Tensor> arguments;

@@ -1,4 +1,4 @@
-// fp16_paddle: levels, lists, options and the scaler, by the rules of PaddlePaddle 3.3.
+// fp16_paddle: levels, lists, options and the scaler, with the rules of PaddlePaddle 3.3.
 #include "mixed_precision/strategies/fp16_paddle.h"
 
 #include "core/autograd/functions.h"
@@ -250,7 +250,7 @@ TEST_CASE("gradients of several passes add up in f32 with master_grad") {
     return training.module->w.grad();
   };
   CHECK(gradient(false).dtype() == DType::f16);
-  CHECK(gradient(false).to_vector<double>()[0] == 2048);  // 2049 is not an f16 number
+  CHECK(gradient(false).to_vector<double>()[0] == 2048);  // 2049 is not exact in f16
   CHECK(gradient(true).dtype() == DType::f32);
   CHECK(gradient(true).to_vector<double>()[0] == 2049);
 }

@@ -8,7 +8,7 @@
 
 namespace booster::test {
 
-// One parameter of value 1 whose gradient under loss `w * g` is g.
+// One parameter of value 1; its gradient under loss `w * g` is g.
 struct ScaledTraining {
   Tensor w = from_vector<float>({1}, {1}).requires_grad_();
   SGD optimizer{{w}, {.lr = 0.5}};

@@ -1,4 +1,4 @@
-// The smallest model that trains: y = x w, so that the gradient of sum(y) by w is x.
+// The smallest trainable model: y = x w, so that the gradient of sum(y) by w is x.
 #pragma once
 
 #include "core/autograd/functions.h"

@@ -70,7 +70,7 @@ TEST_CASE("what is made under LazyInit takes no memory until it is used") {
     const LazyInit scope;
     model = Linear(1000, 1000);
     CHECK(allocator_stats().live_bytes == before);
-    ones({10}).to_vector<float>();  // others are used at once
+    ones({10}).to_vector<float>();  // other memory is reused at once
     CHECK(allocator_stats().live_bytes == before);
   }
   model(ones({1, 1000}));
@@ -112,7 +112,7 @@ TEST_CASE("a tensor whose memory went refuses every use, and keeps its part") {
     Tensor(x).copy_(full({3, 4}, 2));
     CHECK(x.version() > version);
     CHECK(kept_part(x).to_vector<float>() == std::vector<float>(4, 2));
-    Tensor(x).copy_(from_vector(counted(4), {4}));  // one for all rows
+    Tensor(x).copy_(from_vector(counted(4), {4}));  // broadcast over rows
     CHECK(kept_part(x).to_vector<float>() == std::vector<float>{1, 2, 3, 0});
   }
   SUBCASE("its memory comes back for every handle") {
@@ -168,7 +168,7 @@ TEST_CASE(
   CHECK(times == 1);
   CHECK(x.version() == version);
   renew_on_use(x, [](Tensor given) { given.fill_(1); });
-  renew_on_use(x, [](Tensor given) { given.fill_(2); });  // nobody saw the ones
+  renew_on_use(x, [](Tensor given) { given.fill_(2); });  // the ones are never visible
   Tensor(x).add_(ones({2, 3}));
   CHECK(x.to_vector<float>() == std::vector<float>(6, 3));
 }

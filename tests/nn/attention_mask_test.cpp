@@ -1,4 +1,4 @@
-// Masks that are learned: their gradients beside those of the same attention in single functions.
+// Learned masks: their gradients against the same attention in separate functions.
 #include <doctest/doctest.h>
 
 #include "core/autograd/functions.h"

@@ -1,4 +1,4 @@
-// batch_norm_relu is relu(batch_norm(x) + residual), whatever it fuses.
+// batch_norm_relu equals relu(batch_norm(x) + residual), whatever it fuses.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
@@ -56,7 +56,7 @@ Draw drawn(std::mt19937& random) {
           .seed = random()};
 }
 
-// y, running statistics, gradients.
+// Returns y, running statistics and gradients.
 std::vector<Values> results_of(const Draw& draw, bool fused) {
   Generator generator(draw.seed);
   const auto numbers = [&](const Shape& shape) { return normal(shape, 0, 1, {}, generator); };
@@ -110,7 +110,7 @@ TEST_CASE("batch_norm_relu has the bits of its steps, and of their gradients") {
 }
 
 TEST_CASE("relu's gradient is that of the rounded number") {
-  // rstd is 1 and the bias 2^-26: above zero, and 0 in f16
+  // rstd is 1 and the bias 2^-26: positive, but 0 in f16.
   const Tensor x = channels_last(zeros({2, 3, 2, 2}, {.dtype = DType::f16})).requires_grad_();
   const Tensor mean = zeros({3}), var = ones({3});
   for (const auto& [bias, gradient] : {std::pair{0x1p-26, 0.0}, {0x1p-24, 1.0}}) {
@@ -141,7 +141,7 @@ TEST_CASE("with a policy for relu or add the steps are run apart") {
   CHECK(name(nullptr, x) == "bf16 batch_norm_relu");
   CHECK(name(&plain, x) == "bf16 batch_norm_relu");
   CHECK(name(&widens, {}) == "f32 relu");
-  CHECK(name(nullptr, normal(x.shape())) == "f32 relu");                   // of another dtype
+  CHECK(name(nullptr, normal(x.shape())) == "f32 relu");                   // with another dtype
   CHECK(name(nullptr, normal({3, 1, 1}).to(DType::bf16)) == "bf16 relu");  // broadcast
 }
 

@@ -1,4 +1,5 @@
-// Forward and backward of models, captured and replayed with new batches: the bits of plain work.
+// Forward and backward of models, captured and replayed with new batches, are bitwise equal to
+// uncaptured work.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
@@ -21,7 +22,7 @@ using namespace booster;
 
 namespace {
 
-using Batch = std::function<Tensor()>;  // of the next numbers of the default generator
+using Batch = std::function<Tensor()>;  // from the next draws of the default generator
 
 std::vector<double> numbers_of(const std::vector<Tensor>& tensors) {
   std::vector<double> all;
@@ -55,7 +56,7 @@ struct Trained {
   }
 };
 
-// The same model with the same batches, replayed and as it is.
+// Compares the same model on the same batches, replayed and uncaptured.
 void check_replays(const std::function<Model()>& make, const Batch& batch, const Batch& targets,
                    const OpPolicy* policy = nullptr) {
   const auto made = [&] {
@@ -76,7 +77,7 @@ void check_replays(const std::function<Model()>& make, const Batch& batch, const
       const NoGradGuard guard;
       each->x.copy_(x);
       each->target.copy_(target);
-      // An optimizer's step, in short.
+      // A minimal optimizer step.
       for (const auto& parameter : each->model.parameters())
         if (Tensor value = parameter.tensor; step > 0)
           value.add_(parameter.tensor.grad(), -0.125);
@@ -143,7 +144,7 @@ TEST_CASE("GPU: under a policy of 16 bits a replay converts the parameters as th
   policy.set(Op::linear, OpClass::lower_precision);
   check_replays([] { return models::mlp({6, 16, 4}); }, normals({5, 6}), numbers_below(4, {5}),
                 &policy);
-  // A region that began before cannot be told what is recorded.
+  // A policy region that began earlier is not notified of the recording.
   Trained trained{models::mlp({6, 16, 4}), normal({5, 6}).to(gpu), numbers_below(4, {5})().to(gpu)};
   trained.model->to(gpu);
   trained.run(&policy);
@@ -172,7 +173,7 @@ TEST_CASE("GPU: an index out of range in a replay is told with the next read" * 
     index->fill_(9);
     captured.replay();
     index->fill_(1);
-    captured.replay();  // all is well again, but not all was
+    captured.replay();  // valid again, but the earlier failure must be reported
     CHECK(contains(read(), words));
     captured.replay();
     CHECK(read().empty());

@@ -1,5 +1,5 @@
-// Images with their channels last: every function gives what it gives of contiguous ones, and the
-// functions that pass the order on do.
+// Channels-last images: every function gives the same result as on contiguous ones, and functions
+// that promise to keep the memory order do.
 #include "core/tensor/channels_last.h"
 
 #include "core/autograd/functions.h"
@@ -22,7 +22,7 @@ using Values = std::vector<double>;
 
 const Shape image_shape = {3, 5, 4, 6};
 
-// One function of an image, of a second one of the same image_shape, and of a kernel.
+// A function of an image, and of a second image or kernel of the same image_shape.
 struct ImageStep {
   const char* name;
   std::function<Tensor(const Tensor& x, const Tensor& other)> of;
@@ -180,7 +180,7 @@ TEST_CASE("channels last is an order in memory, told from row-major order") {
     CHECK_FALSE(is_channels_last(channels_last(zeros(both))));
     CHECK(channels_last(zeros(both)).is_contiguous());
   }
-  // of attention's heads, and broadcast
+  // attention's heads, and broadcast tensors
   CHECK_FALSE(is_channels_last(transpose(zeros({2, 7, 3, 8}), 1, 2)));
   CHECK_FALSE(is_channels_last(expand(zeros({1, 3, 1, 1}), {2, 3, 4, 5})));
   CHECK_THROWS_WITH(channels_last(zeros({2, 3})),

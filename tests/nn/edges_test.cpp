@@ -1,5 +1,5 @@
-// What functions and their gradients give at nan, infinity and where there is nothing: the values
-// of PyTorch 2.15, for which tensors of random numbers do not ask.
+// Results and gradients at nan, infinity and for empty inputs: PyTorch 2.15's values, which tests
+// with random values do not reach.
 #include "core/autograd/tape.h"
 #include "core/nn/functional.h"
 
@@ -30,8 +30,8 @@ Tensor leaf(const Numbers& numbers) {
 
 using Function = std::function<Tensor(const Tensor&)>;
 
-// The gradient of the sum: by kernels, and by the formulae on tensors that make second ones, if
-// there are some.
+// Checks the gradient of the sum, by the kernels, and, if they exist, by the formulae on
+// differentiable tensors.
 enum class Formulae { kernels, both };
 void check_slope(const char* name, const Numbers& at, const Function& function, const Numbers& want,
                  Formulae formulae = Formulae::both) {
@@ -136,7 +136,7 @@ TEST_CASE("dropout of f64 keeps its digits, and a factor of pixels is not square
                        doctest::Contains("no multiple of factor^2"), Error);
 }
 
-// Parts of the formula that are not in it are left out: infinity times 0 is nan.
+// Absent terms of the formula are skipped rather than multiplied by 0: infinity times 0 is nan.
 TEST_CASE("in evaluation one infinity does not reach a channel's other gradients") {
   const Tensor x = from_vector<float>({1, 2, inf, 3}, {2, 2}).requires_grad_();
   const Tensor mean = zeros({2}), variance = ones({2});

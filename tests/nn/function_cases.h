@@ -1,5 +1,5 @@
-// Every function of core/nn/functional.h under the names of tests/golden/nn/functions.json, so that
-// one list serves the golden numbers, the gradient checks and the dtype checks.
+// Every function of core/nn/functional.h under its name in tests/golden/nn/functions.json. The
+// golden tests, the gradient checks and the dtype checks share this list.
 #pragma once
 
 #include "tests/nn/golden.h"
@@ -13,7 +13,7 @@ struct FunctionCase {
   std::function<Tensor(const std::vector<Tensor>&)> function;
   Json golden;
 
-  // Hashed arguments in the dtype; whole-number arguments stay i64.
+  // Returns hashed arguments in the dtype; integer arguments stay i64.
   std::vector<Tensor> inputs(DType dtype) const;
   bool wants_gradient(size_t input) const { return !golden["grads"][input].is_null(); }
 };

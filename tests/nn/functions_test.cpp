@@ -17,7 +17,7 @@ struct Outcome {
   Tensor result;
 };
 
-// Result and gradients of sum(result * weights) with the weights of make_nn.py.
+// Returns the result, and gradients of sum(result * weights) with the weights of make_nn.py.
 Outcome run(const FunctionCase& one, std::vector<Tensor> inputs) {
   for (size_t i = 0; i < inputs.size(); ++i)
     if (one.wants_gradient(i)) inputs[i].requires_grad_();
@@ -33,7 +33,7 @@ Outcome run(const FunctionCase& one, std::vector<Tensor> inputs) {
   return outcome;
 }
 
-// Rounds the inputs to a narrow dtype and returns them in double.
+// Returns the inputs in double after rounding to a narrow dtype.
 std::vector<Tensor> rounded(const std::vector<Tensor>& inputs) {
   std::vector<Tensor> wide;
   for (const Tensor& x : inputs)
@@ -41,7 +41,7 @@ std::vector<Tensor> rounded(const std::vector<Tensor>& inputs) {
   return wide;
 }
 
-// Arguments on a device; leaves there.
+// Returns the arguments as leaves on a device.
 std::vector<Tensor> on_device(const std::vector<Tensor>& inputs, Device device) {
   std::vector<Tensor> there;
   for (const Tensor& x : inputs) there.push_back(x.to(device));
@@ -53,7 +53,7 @@ void check_golden_numbers(Device device) {
     for (DType dtype : {DType::f32, DType::f64}) {
       CAPTURE(one.name);
       CAPTURE(std::string(name_of(dtype)));
-      const double tolerance = dtype == DType::f32 ? 3e-6 : 2e-7;  // golden numbers have 9 digits
+      const double tolerance = dtype == DType::f32 ? 3e-6 : 2e-7;  // golden values have 9 digits
       const Outcome outcome = run(one, on_device(one.inputs(dtype), device));
       CHECK(outcome.result.dtype() == dtype);
       CHECK(outcome.result.shape() == shape_of(one.golden["shape"]));
@@ -70,7 +70,7 @@ void check_golden_numbers(Device device) {
 }  // namespace
 
 TEST_CASE("a loss keeps its digits where logits are large") {
-  // log(1 + 1 / e), which is what PyTorch gives.
+  // log(1 + 1 / e), PyTorch's result.
   for (const double high : {10.0, 1e4, 1e6}) {
     CAPTURE(high);
     const Tensor logits = from_vector(std::vector<double>{high, high - 1}, {1, 2});
@@ -94,7 +94,7 @@ TEST_CASE("GPU: functions give PyTorch's values and gradients" * on_gpu()) {
 
 TEST_CASE("gradients equal finite differences") {
   for (const FunctionCase& one : function_cases()) {
-    // One updates running statistics, the other skips the padding row: see below.
+    // The first updates running statistics, the second skips the padding row: see below.
     if (one.name == "batch_norm_training" || one.name == "embedding") continue;
     CAPTURE(one.name);
     const std::vector<Tensor> inputs = one.inputs(DType::f64);
@@ -125,7 +125,7 @@ TEST_CASE("16-bit results are as exact as their dtype") {
       CAPTURE(name_of(dtype));
       const std::vector<Tensor> narrow = one.inputs(dtype);
       const Outcome want = run(one, rounded(narrow)), got = run(one, narrow);
-      // A few roundings: of the result, and of intermediates between two kernels.
+      // Allows some roundings: of the result, and of intermediates between two kernels.
       const double tolerance = dtype == DType::bf16 ? 0.02 : 0.0025;
       CHECK(largest_error(got.y, want.y) < tolerance);
       for (size_t i = 0; i < got.grads.size(); ++i) {
@@ -150,7 +150,7 @@ TEST_CASE("16-bit gradients have the dtype of their input and losses are f32") {
 
 namespace {
 
-// The same numbers in a layout without dense runs: dimensions in reverse order, every second
+// Returns the same values in a layout without dense runs: reversed dimensions, every second
 // element.
 Tensor strided_copy(const Tensor& x) {
   Shape reversed;

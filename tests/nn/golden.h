@@ -1,4 +1,4 @@
-// Reads the golden numbers of tests/golden/nn and makes the inputs that they were computed from.
+// Reads the golden values of tests/golden/nn and generates the inputs that they were computed from.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -19,7 +19,7 @@ inline Json read_golden(const std::string& name) {
   return Json::parse(file);
 }
 
-// The numbers of `hashed` in tests/golden/make_nn.py.
+// Returns the values of `hashed` in tests/golden/make_nn.py.
 inline Tensor hashed(const Shape& shape, uint32_t seed, double low = -1, double high = 1) {
   std::vector<float> values(static_cast<size_t>(shape.numel()));
   for (size_t i = 0; i < values.size(); ++i) {
@@ -33,7 +33,7 @@ inline Tensor hashed(const Shape& shape, uint32_t seed, double low = -1, double 
 
 inline Shape shape_of(const Json& sizes) { return Shape(sizes.get<std::vector<int64_t>>()); }
 
-// Largest difference, relative to the largest expected number (or 1 if that is smaller).
+// Returns the largest difference, relative to the largest expected value (or 1 if that is smaller).
 inline double largest_error(const std::vector<double>& got, const std::vector<double>& want) {
   if (got.size() != want.size()) return 1e30;
   double error = 0, scale = 1;

@@ -1,5 +1,5 @@
-// GPT-2 on its own. Hugging Face's numbers are tested where their files are read:
-// booster/checkpoint/gpt2_files_test.cpp.
+// GPT-2 by itself. booster/checkpoint/gpt2_files_test.cpp compares it with Hugging Face's files and
+// values.
 #include "core/autograd/tape.h"
 #include "core/nn/models/gpt2.h"
 #include "core/nn/replace.h"
@@ -40,7 +40,7 @@ Tensor ids(std::vector<int64_t> values) {
   return from_vector(values, {1, n});
 }
 
-// One sequence of so many ids.
+// Returns one sequence of `tokens` ids.
 Tensor some_ids(int64_t tokens, int64_t step = 7) {
   std::vector<int64_t> values;
   for (int64_t i = 0; i < tokens; ++i) values.push_back((i * step + 3) % vocabulary);
@@ -79,7 +79,7 @@ TEST_CASE("gpt2 has Hugging Face's parameter names and initial distributions") {
 }
 
 TEST_CASE("gpt2 takes every name, and options override what a name fixes") {
-  // Hugging Face's num_parameters().
+  // Results of Hugging Face's num_parameters().
   const std::vector<int64_t> counts = {124439808, 354823168, 774030080, 1557611200};
   const auto names = models::gpt2_names();
   REQUIRE(names.size() == counts.size());
@@ -138,7 +138,7 @@ TEST_CASE("hooks inside a gpt2 see the unfused tensors and change nothing") {
     });
   CHECK(largest_error(model(some_ids(8)).to_vector<double>(), plain) < 1e-6);
   const int modules = static_cast<int>(model->named_modules().size());
-  CHECK(calls == modules - 1);  // all but `h`, whose modules are called one by one
+  CHECK(calls == modules - 1);  // all except `h`, whose modules are called one by one
 }
 
 TEST_CASE("each dropout of a gpt2 acts in training only") {
@@ -157,7 +157,7 @@ TEST_CASE("each dropout of a gpt2 acts in training only") {
 }
 
 TEST_CASE("a part of a gpt2's heads is computed as in the whole attention") {
-  // Of three heads the first and the last: the rows of c_attn and the columns of c_proj that a rank
+  // The first and the last of three heads: the rows of c_attn and the columns of c_proj that a rank
   // would hold.
   const auto options = models::gpt2_options("gpt2", small());
   manual_seed(6);
@@ -180,7 +180,7 @@ TEST_CASE("a part of a gpt2's heads is computed as in the whole attention") {
   replace_(part.c_attn.bias, index_select(whole.c_attn.bias, 0, index));
   replace_(part.c_proj.weight, index_select(whole.c_proj.weight, 1, columns_index));
   replace_(part.c_proj.bias, whole.c_proj.bias);
-  // In the whole one the middle head is silenced behind attention.
+  // In the whole model the middle head is masked after attention.
   std::vector<float> mask(features, 1);
   for (int64_t i = size; i < 2 * size; ++i) mask[i] = 0;
   whole.c_proj.weight.detach().copy_(whole.c_proj.weight * from_vector(mask, {features}));

@@ -1,5 +1,5 @@
-// Convolutions on a GPU beside the CPU's: windows that overlap, leave gaps or lie beside each
-// other. These are other kernels, whose results lie in another order of memory.
+// Convolutions on a GPU against the CPU's: windows that overlap, leave gaps or are adjacent. Each
+// uses other kernels, with results in another memory order.
 #include "core/autograd/functions.h"
 #include "core/nn/functional.h"
 #include "tests/capture_part.h"
@@ -44,7 +44,7 @@ struct DrawnConvolution {
   bool has_bias, reads_channels_last;
 };
 
-// The result as tokens, as a Vision Transformer reads it, and the gradients.
+// Returns the result as tokens, as a Vision Transformer reads it, and the gradients.
 std::vector<Tensor> results_of(const DrawnConvolution& drawn, Device device) {
   const auto leaf = [&](const Shape& shape, uint32_t seed) {
     return hashed(shape, seed).to(device).requires_grad_();

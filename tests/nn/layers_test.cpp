@@ -1,4 +1,4 @@
-// Layers compute what the functions of core/nn/functional.h compute.
+// Layers compute the same as the functions of core/nn/functional.h.
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/nn/layers.h"
@@ -172,7 +172,7 @@ TEST_CASE("a padding row may be counted from the end, as in PyTorch") {
   }
 }
 
-// PyTorch's numbers.
+// Expected values are PyTorch's.
 TEST_CASE("with ceil_mode a window may be larger than its image") {
   const Tensor x = from_vector<float>({1, 2, 3, 4, 5}, {1, 1, 1, 5});
   const PoolOptions largest = {

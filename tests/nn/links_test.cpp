@@ -1,5 +1,5 @@
-// Where a model can be cut: its links, one after another and in runs, give what the whole model
-// gives, and use what they say that they use.
+// Where a model can be cut: its links, one by one and in runs, give the whole model's result, and
+// use exactly the tensors that they declare.
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/nn/models/mlp.h"
@@ -20,7 +20,7 @@ namespace {
 
 using Numbers = std::vector<float>;
 
-// A module of one link, or several in a Sequential, (n, 6) to (n, 6).
+// Returns a module of one link, or several in a Sequential, from (n, 6) to (n, 6).
 Model drawn(std::mt19937& random, int depth) {
   switch (random() % (depth > 0 ? 6 : 4)) {
     case 0: return Linear(6, 6);
@@ -38,7 +38,7 @@ Model drawn(std::mt19937& random, int depth) {
 struct Case {
   Model model;
   Tensor input;
-  bool same_bits = true;  // transformers sum their residual stream where they are cut
+  bool same_bits = true;  // transformers sum their residual stream at cuts
 };
 
 Case drawn_case(std::mt19937& random) {
@@ -68,7 +68,7 @@ Case drawn_case(std::mt19937& random) {
   return {std::move(several), uniform({3, 6}, -1, 1)};
 }
 
-// Where runs of links begin, and the end.
+// Returns the starts of runs of links, and the end.
 std::vector<int> cuts_of(std::mt19937& random, int links) {
   std::vector<int> cuts = {0};
   for (int i = 1; i < links; ++i)
@@ -84,7 +84,7 @@ std::vector<Numbers> gradients_of(const Model& model) {
   return all;
 }
 
-// Backward from sums of squares, so that gradients depend on all numbers.
+// Runs backward from sums of squares, so that gradients depend on all values.
 Numbers trained(const Tensor& y) {
   if (y.requires_grad()) backward(sum(y * y));
   return y.to_vector<float>();
@@ -137,7 +137,7 @@ TEST_CASE("links in runs give the outputs and gradients of the whole model") {
   }
 }
 
-// What a run of links does not name may be anything.
+// Tensors that a run of links does not declare may have any value.
 TEST_CASE("a run of links uses the tensors that its links name, and all are named") {
   const NoGradGuard no_grad;
   for (const unsigned round : testing::draws(200)) {

@@ -30,7 +30,7 @@ Model made(const std::string& name) {
                                               .num_heads = 3});
 }
 
-// The parameters of `fill` in make_nn.py.
+// Sets the parameters of `fill` in make_nn.py.
 void fill(const Model& model) {
   const NoGradGuard no_grad;
   uint32_t seed = 0;
@@ -110,7 +110,7 @@ TEST_CASE("models give timm's and PyTorch's logits, loss and gradients") {
 
 TEST_CASE("GPU: models give timm's and PyTorch's logits, loss and gradients" * on_gpu()) {
   for (const Json& golden : read_golden("models.json"))
-    if (golden["name"] != "vit_tiny_patch16_224")  // large, for a GPU without hardware
+    if (golden["name"] != "vit_tiny_patch16_224")  // too large for the emulated GPU
       check_golden_numbers(golden, {DeviceType::cuda, 0});
 }
 
@@ -207,7 +207,7 @@ TEST_CASE("hooks inside a vit block see the unfused tensors and change nothing")
     });
   CHECK(largest_error(model(x).to_vector<double>(), plain) < 1e-6);
   const int modules = static_cast<int>(model->named_modules().size());
-  CHECK(calls == modules - 1);  // all but `blocks`, whose modules are called one by one
+  CHECK(calls == modules - 1);  // all except `blocks`, whose modules are called one by one
 }
 
 TEST_CASE("dropout rates of a vit act in training only") {

@@ -1,4 +1,4 @@
-// What every module can do, shown on small ones.
+// Features of every module, shown on small ones.
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/nn/criterion.h"
@@ -218,7 +218,7 @@ TEST_CASE("a change of dtype reaches tensors held elsewhere and may spare some m
   CHECK_THROWS_AS(model->to(DType::i32), Error);
   const uint32_t version = held[0].tensor.version();
   model->to(DType::f32);
-  CHECK(held[0].tensor.version() > version);  // a 16-bit copy kept for autocast is not current
+  CHECK(held[0].tensor.version() > version);  // a cached 16-bit copy for autocast is stale
 }
 
 TEST_CASE("a parameter that is replaced by a part of itself is that part for every holder") {

@@ -1,4 +1,4 @@
-// Which dtype each function runs in under a policy, and that fused forms equal the separate ones.
+// The dtype in which each function runs under a policy; fused forms equal the separate ones.
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "core/nn/functional.h"

@@ -1,4 +1,4 @@
-// Initial values and noise have the distributions that they promise, from a reproducible stream.
+// Initial values and noise have the documented distributions, from a reproducible stream.
 #include "core/autograd/tape.h"
 #include "core/nn/functional.h"
 #include "core/nn/init.h"
@@ -62,9 +62,10 @@ TEST_CASE("a truncated normal keeps to its bounds and has the exact spread") {
   CHECK(moments(x).low >= -2);
   CHECK(moments(x).high <= 2);
   CHECK(moments(x).high > 1.99);
-  // The deviation of a normal truncated at two deviations is sqrt(1 - 4 phi(2) / (2 Phi(2) - 1)).
+  // The deviation of a normal distribution truncated at two deviations is sqrt(1 - 4 phi(2) / (2
+  // Phi(2) - 1)).
   CHECK(moments(x).deviation == doctest::Approx(0.8796).epsilon(0.01));
-  init::truncated_normal(x, 0, 1, 3, 5);  // far in the tail, where rejection would take ages
+  init::truncated_normal(x, 0, 1, 3, 5);  // far tail: rejection would be very slow
   CHECK(moments(x).low >= 3);
   CHECK(moments(x).mean == doctest::Approx(3.2831).epsilon(0.002));
   init::truncated_normal(x, 0, 0.02);
@@ -146,7 +147,7 @@ TEST_CASE("drop path drops whole samples") {
 
 TEST_CASE("attention dropout is the same in forward and backward") {
   const Tensor qkv = hashed({1, 4, 3, 1, 4}, 1).requires_grad_();
-  // With dropout the result stays linear in v: d sum(y * w) / dv does not depend on v.
+  // With dropout the result is still linear in v: d sum(y * w) / dv does not depend on v.
   const auto v_gradient = [&](const Tensor& x) {
     manual_seed(17);
     const Tensor leaf = x.detach().clone().requires_grad_();

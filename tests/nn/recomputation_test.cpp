@@ -1,4 +1,5 @@
-// checkpoint() and set_recompute(): what they keep, and what happens once although it runs twice.
+// checkpoint() and set_recompute(): what they keep, and what happens once although forward runs
+// twice.
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/nn/layers.h"
@@ -25,7 +26,7 @@ TEST_CASE("a chain of checkpoints gives its memory back as backward goes") {
   constexpr int64_t size = 1 << 16, bytes = size * 4;
   const Tensor x = ones({size}).requires_grad_();
   const int64_t before = live();
-  std::vector<int64_t> live_at;  // as the gradient of each block's result arrives
+  std::vector<int64_t> live_at;  // when the gradient of each block's result arrives
   Tensor y = x;
   for (int i = 0; i < blocks; ++i) {
     y = checkpoint(twice_the_sine, {y});
@@ -38,7 +39,7 @@ TEST_CASE("a chain of checkpoints gives its memory back as backward goes") {
   y = Tensor();
   backward(loss);
   REQUIRE(live_at.size() == blocks);
-  // The inputs of the blocks, a gradient, and a few tensors of the block that runs.
+  // The blocks' inputs, a gradient, and a few tensors of the running block.
   for (const int64_t at : live_at) CHECK(at <= (blocks + 4) * bytes);
   CHECK(live_at.back() < live_at.front() - (blocks / 2) * bytes);
 }

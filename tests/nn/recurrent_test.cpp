@@ -1,4 +1,4 @@
-// LSTM, GRU and LSTMCell against PyTorch's numbers (tests/golden/nn/recurrent.json).
+// LSTM, GRU and LSTMCell against PyTorch's values (tests/golden/nn/recurrent.json).
 #include "core/nn/recurrent.h"
 
 #include "core/autograd/op_policy.h"
@@ -18,7 +18,7 @@ Tensor leaf(const Shape& shape, uint32_t seed, DType dtype, Device device) {
   return untracked::cast(hashed(shape, seed), dtype).to(device).requires_grad_();
 }
 
-// The layer of a case, its parameters filled as in make_nn.py.
+// Returns the layer of a case, with parameters as in make_nn.py.
 Model layer_of(const std::string& name, DType dtype, Device device) {
   const RecurrentOptions two_ways = {.num_layers = 2, .bidirectional = true};
   const RecurrentOptions batch_first = {.bias = false, .batch_first = true};
@@ -37,7 +37,7 @@ Model layer_of(const std::string& name, DType dtype, Device device) {
   return layer;
 }
 
-// Output and last states; a cell's output is its h.
+// Returns output and last states; a cell's output is its h.
 std::vector<Tensor> run(Module& layer, const Tensor& x, const std::vector<Tensor>& states) {
   const LSTMState state = states.size() == 2 ? LSTMState{states[0], states[1]} : LSTMState{};
   if (auto* cell = dynamic_cast<LSTMCell*>(&layer)) {
@@ -65,7 +65,7 @@ void check_recurrent_numbers(Device device) {
       const std::string name = one["name"];
       CAPTURE(name);
       CAPTURE(std::string(name_of(dtype)));
-      const double tolerance = dtype == DType::f32 ? 3e-6 : 2e-7;  // golden numbers have 9 digits
+      const double tolerance = dtype == DType::f32 ? 3e-6 : 2e-7;  // golden values have 9 digits
       const Model layer = layer_of(name, dtype, device);
       const Tensor x = leaf(shape_of(one["x"]), 50, dtype, device);
       std::vector<Tensor> states;
@@ -89,7 +89,7 @@ void check_recurrent_numbers(Device device) {
         CAPTURE_PART(parameter);
         check_numbers(p.grad(), one["grads"][parameter], 2 * tolerance);
       }
-      if (states.empty())  // called as any module is
+      if (states.empty())  // called like any module
         check_numbers(layer(x), one["results"][0], tolerance);
     }
 }

@@ -1,4 +1,4 @@
-// Functions of 16-bit numbers compute in f32 and round once, forward and backward.
+// Functions of 16-bit tensors compute in f32 and round once, forward and backward.
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "core/nn/functional.h"
@@ -16,7 +16,7 @@ namespace {
 struct RoundedFunction {
   const char* name;
   Tensor (*call)(const Tensor&);
-  bool from_result = false;  // the gradient reads the result, which was rounded
+  bool from_result = false;  // the gradient reads the rounded result
 };
 
 const RoundedFunction all[] = {
@@ -39,7 +39,7 @@ const RoundedFunction all[] = {
     {"rms_norm", [](const Tensor& x) { return rms_norm(x, {129}, {}, 1e-5); }},
 };
 
-// Far from 0 in the mean, so that a deviation that is rounded shows.
+// Returns values with a mean far from 0, so that a rounded deviation is visible.
 Tensor numbers(DType dtype) { return untracked::cast(hashed({5, 129}, 1, -3, 5), dtype); }
 
 }  // namespace

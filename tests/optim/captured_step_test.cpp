@@ -1,4 +1,4 @@
-// Optimizer steps that are captured and replayed.
+// Captured and replayed optimizer steps.
 #include "core/optim/algorithms/adam.h"
 #include "core/optim/algorithms/lamb.h"
 #include "core/optim/algorithms/registry.h"

@@ -1,4 +1,4 @@
-// Gradient clipping against PyTorch's numbers, and at the edges of the number range.
+// Gradient clipping against PyTorch's values, and at the limits of the number range.
 #include "core/optim/algorithms/sgd.h"
 #include "core/optim/clip.h"
 #include "tests/optim/golden.h"
@@ -100,7 +100,7 @@ TEST_CASE("a clip lasts while the gradients are those that were clipped") {
   CHECK(change() == doctest::Approx(1));
   CHECK(change() == doctest::Approx(1));  // the same gradients
   w.set_grad(full({1}, 4));
-  CHECK(change() == 4);  // others
+  CHECK(change() == 4);  // new gradients
   optimizer.clip_grad_by_norm(1);
   optimizer.settle_clip();
   w.grad().add_(ones({1}));

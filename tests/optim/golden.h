@@ -1,4 +1,4 @@
-// Reads the golden numbers of tests/golden/optim and makes tensors of them.
+// Reads the golden values of tests/golden/optim and makes tensors of them.
 #pragma once
 
 #include "core/optim/optimizer.h"
@@ -29,7 +29,7 @@ inline Tensor tensor_of(const Json& values, const Json& shape, DType dtype) {
   return untracked::cast(exact, dtype);
 }
 
-// Leaves that require gradients, by name, in the order of the names.
+// Returns leaves that require gradients, sorted by name.
 inline Parameters parameters_of(const Json& values, const Json& shapes, DType dtype) {
   Parameters parameters;
   for (const auto& [name, numbers] : values.items()) {
@@ -39,7 +39,7 @@ inline Parameters parameters_of(const Json& values, const Json& shapes, DType dt
   return parameters;
 }
 
-// Gives every parameter its gradient of `grads`, or none if it has none there.
+// Sets every parameter's gradient from `grads`, or clears it if it has none there.
 inline void set_grads(const Parameters& parameters, const Json& grads, const Json& shapes) {
   for (const auto& [name, tensor] : parameters)
     tensor.set_grad(grads.contains(name) ? tensor_of(grads[name], shapes[name], tensor.dtype())

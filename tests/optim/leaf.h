@@ -1,4 +1,4 @@
-// Parameters of one dimension, their gradients and numbers.
+// One-dimensional parameters, their gradients and values.
 #pragma once
 
 #include "core/tensor/tensor.h"

@@ -1,5 +1,5 @@
-// State that is kept on the host for parameters on a GPU: whatever a program does, the numbers are
-// the bits of an optimizer that has all on the CPU, whose kernels both use.
+// Host-side state for parameters on a GPU: whatever a program does, all values are bitwise equal to
+// an optimizer's with everything on the CPU, whose kernels both use.
 #include "core/optim/algorithms/lamb.h"
 #include "core/optim/algorithms/registry.h"
 #include "core/optim/parameter_average.h"
@@ -23,7 +23,7 @@ namespace {
 
 enum class Rounds : uint8_t { to_nearest, with_masters, by_noise, by_compensation };
 
-// What is drawn once, for both.
+// Random choices shared by both.
 struct Drawn {
   std::string rule;
   DType dtype = DType::f32;
@@ -31,7 +31,7 @@ struct Drawn {
   std::vector<Shape> shapes;
   std::vector<ElementRange> owned;
   bool averages = false;
-  bool offloads_first = false;  // before masters are made, and averages
+  bool offloads_first = false;  // before masters and averages are made
 };
 
 Drawn drawn(std::mt19937& random) {
@@ -74,7 +74,7 @@ class Twin {
     round();
     if (d.averages) average_.emplace(*optimizer_, ParameterAverageOptions{.decay = 0.5});
     optimizer_->keep_state_on(Device{});
-    // Norms and sums of several ranks, which go by the parameters' device.
+    // Norms and sums of several ranks, on the parameters' device.
     optimizer_->share_norms(
         {.gradient_norm =
              [device](double) { return full({}, 1.75, {.dtype = DType::f64, .device = device}); },
@@ -85,7 +85,7 @@ class Twin {
              }});
   }
 
-  // What a program may do; the same for the same numbers.
+  // Performs a random program action; deterministic in its arguments.
   void act(int64_t action, uint64_t seed) {
     const NoGradGuard no_grad;
     switch (action) {
@@ -108,7 +108,7 @@ class Twin {
     }
   }
 
-  // All that it has, by name, as bits.
+  // Returns all state by name, as bytes.
   std::map<std::string, std::vector<uint8_t>> bits() const {
     std::map<std::string, std::vector<uint8_t>> all;
     const auto add = [&](const std::string& name, const Tensor& x) {
@@ -124,7 +124,7 @@ class Twin {
     for (const Tensor& seen : seen_) add("seen " + std::to_string(all.size()), seen);
     return all;
   }
-  // Whether nothing that is kept lies on the GPU.
+  // Returns whether none of the kept state is on the GPU.
   bool keeps_all_on_host() const {
     for (const auto& [name, tensor] : optimizer_->state_dict().tensors)
       if (tensor.device() != Device{}) return false;
@@ -160,7 +160,7 @@ class Twin {
                       .inverse_scale = device_float(seed % 5 == 0 ? inverse : Tensor())});
   }
 
-  // Saves, or goes back to what was saved.
+  // Saves, or returns to the saved state.
   void load(uint64_t seed) {
     if (seed % 2 == 0 && saved_) return optimizer_->load_state_dict(*saved_);
     saved_ = optimizer_->state_dict();
@@ -256,7 +256,7 @@ TEST_CASE("GPU: state that was on the GPU moves to the host, and back" * on_gpu(
   }
   CHECK(optimizer.state_dict().groups[0].step == 4);
   CHECK(w.device() == gpu);
-  optimizer.master("w").fill_(3);  // counts, though it moves first
+  optimizer.master("w").fill_(3);  // used, although it is moved first
   optimizer.keep_state_on(gpu);
   optimizer.settle_masters();
   CHECK(w.to_vector<double>() == std::vector<double>(5, 3));

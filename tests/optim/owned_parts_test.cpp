@@ -1,5 +1,6 @@
-// Optimizers that own ranges of the parameters do together what one does that owns all, bit for
-// bit: in every rule, kept in every way, whatever the shapes, the ranges and the skipped steps.
+// Optimizers that each own ranges of the parameters together equal one that owns everything, bit
+// for bit. Covers every rule, every way of keeping values, and all shapes, ranges and skipped
+// steps.
 #include "core/optim/algorithms/registry.h"
 #include "core/optim/clip.h"
 #include "platform/threads.h"
@@ -54,7 +55,7 @@ class Draw {
   int64_t below(int64_t n) { return std::uniform_int_distribution<int64_t>(0, n - 1)(engine_); }
   bool one_in(int64_t n) { return below(n) == 0; }
   Shape shape() {
-    if (one_in(6)) return {16000 + below(4000)};  // about a chunk of the kernels
+    if (one_in(6)) return {16000 + below(4000)};  // about one chunk of the kernels
     Shape shape;
     for (int64_t dims = below(4); dims > 0; --dims) shape.push_back(below(12) + !one_in(8));
     return shape;
@@ -64,7 +65,7 @@ class Draw {
     for (double& x : values) x = std::normal_distribution<double>()(engine_);
     return untracked::cast(from_vector(values, shape), dtype).clone();
   }
-  // Neighbouring ranges, some of them empty, that cover n elements.
+  // Returns adjacent ranges, some of them empty, that cover n elements.
   std::vector<ElementRange> cut(int64_t n, size_t parts) {
     std::vector<int64_t> ends;
     for (size_t i = 1; i < parts; ++i) ends.push_back(below(n + 1));
@@ -88,7 +89,7 @@ Parameters copy_of(const Parameters& parameters) {
   return copies;
 }
 
-// A rank with its copy of the parameters; the last parameter has a group of its own.
+// A rank with its copy of the parameters; the last parameter has its own group.
 struct Replica {
   Replica(const Setup& setup, const Parameters& start)
       : parameters(copy_of(start)),
@@ -122,7 +123,7 @@ void copy_range(const Tensor& to, const Tensor& from, ElementRange range, int64_
               static_cast<size_t>(range.size() * width));
 }
 
-// One optimizer that owns all, and several that own ranges.
+// One optimizer that owns everything, and several that own ranges.
 class Comparison {
  public:
   Comparison(const Setup& setup, Draw& draw) : setup_(setup), draw_(draw) {
@@ -139,7 +140,7 @@ class Comparison {
       parts_[rank].keep(setup.keep);
     }
     share();
-    if (!own_first && draw_.one_in(2)) step();  // ranges are taken from state that exists
+    if (!own_first && draw_.one_in(2)) step();  // then ranges are cut from existing state
     for (size_t rank = 0; rank < count; ++rank) own(rank);
   }
 
@@ -166,7 +167,7 @@ class Comparison {
     check_values();
   }
 
-  // All state, as one optimizer that owns everything would have it, is that optimizer's.
+  // Checks that the merged state equals the state of the optimizer that owns everything.
   void check_state() const {
     const OptimizerState want = whole_->optimizer.state_dict(), got = merged_state();
     REQUIRE(got.tensors.size() == want.tensors.size());
@@ -177,8 +178,8 @@ class Comparison {
     CHECK(got.steps == want.steps);
   }
 
-  // Goes on in other optimizers, which own other ranges: from whole tensors, or (`as_saved`) in the
-  // same ranges from those of each rank.
+  // Continues in new optimizers that own other ranges, from whole tensors. With `as_saved`: in the
+  // same ranges, from each rank's parts.
   void resume(bool as_saved) {
     const OptimizerState whole_state = merged_state();
     Parameters now;
@@ -206,7 +207,8 @@ class Comparison {
       parts_[rank].optimizer.own(start_[i].name, ranges_[i][rank]);
   }
 
-  // Parts get the norms of the whole, whose sums have another order; theirs are added up beside.
+  // The parts use the whole optimizer's norms, whose sums have another order. Their own sums are
+  // added up for comparison.
   void share() {
     whole_->optimizer.share_norms({.gradient_norm =
                                        [this](double power) {
@@ -240,7 +242,7 @@ class Comparison {
     for (size_t i = 0; i < want.size(); ++i)
       CHECK(std::abs(got[i] - want[i]) <= 1e-12 * std::abs(want[i]));
   }
-  // Before they own ranges each has all of the sums.
+  // Before they own ranges each has the complete sums.
   bool own_parts() const {
     for (const Replica& part : parts_)
       for (const auto& [name, saved] : part.optimizer.state_dict().parts)
@@ -248,7 +250,7 @@ class Comparison {
     return false;
   }
 
-  // Every rank gets what the others wrote, as an all-gather gives it.
+  // Copies every rank's ranges to all others, like an all-gather.
   void exchange() {
     for (size_t i = 0; i < start_.size(); ++i)
       for (size_t from = 0; from < parts_.size(); ++from)
@@ -276,7 +278,7 @@ class Comparison {
         const bool is_part = saved.parts.count(start_[i].name) == 1;
         CHECK(part.numel() == ranges_[i][rank].size());
         CHECK(is_part == (part.numel() < whole.numel()));
-        CHECK(part.body()->storage->bytes == part.bytes());  // nothing else is kept
+        CHECK(part.body()->storage->bytes == part.bytes());  // no other memory is kept
         copy_range(whole, part, ranges_[i][rank], ranges_[i][rank].begin);
       }
       tensor = whole;
@@ -299,7 +301,7 @@ class Comparison {
 
 TEST_CASE("optimizers that own ranges do together what one does that owns all") {
   const int threads = kernels::thread_count();
-  kernels::set_thread_count(1);  // the bits do not depend on it, the time of small steps does
+  kernels::set_thread_count(1);  // results do not depend on it, but small steps run faster
   for (const Setup& setup : setups)
     for (const unsigned seed : testing::draws(12)) {
       CAPTURE(setup.rule);

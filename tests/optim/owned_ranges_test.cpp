@@ -1,5 +1,5 @@
-// What an optimizer reads, keeps, saves and refuses where it owns a range of a parameter, and the
-// numbers that it leaves on the device.
+// What an optimizer reads, keeps, saves and refuses if it owns a range of a parameter, and the
+// values that it leaves on the device.
 #include "core/autograd/op_policy.h"
 #include "core/optim/algorithms/adam.h"
 #include "core/optim/algorithms/lamb.h"
@@ -72,7 +72,7 @@ TEST_CASE("a range that does not fit is refused by name") {
     CHECK_THROWS_WITH_AS(optimizer.own("w", range),
                          doctest::Contains("outside of parameter w; got ["), Error);
   optimizer.own("w", {0, 1});
-  optimizer.own("w", {1, 4});  // nothing is kept yet
+  optimizer.own("w", {1, 4});  // no state exists yet
   set_grad(w, {1, 1, 1, 1});
   optimizer.step();
   CHECK_THROWS_WITH_AS(optimizer.own("w", {0, 2}),
@@ -173,7 +173,7 @@ TEST_CASE("a saved part fits a range within it, and no other") {
                        Error);
   CHECK_THROWS_WITH_AS(loaded(trained({2, 4}), {0, 6}), doctest::Contains("want [0, 6)"), Error);
   OptimizerState bare = trained({2, 4});
-  bare.parts.clear();  // of just the range that is owned
+  bare.parts.clear();  // exactly the owned range
   CHECK(loaded(bare, {2, 4}) == Floats{3, 4});
   CHECK_THROWS_WITH_AS(loaded(bare, {2, 5}), doctest::Contains("got f32 (2,), want f32 (3,)"),
                        Error);
@@ -223,7 +223,7 @@ TEST_CASE("a clip that is settled is in the gradients, which others may be added
   optimizer.step();
   CHECK(values_of(w)[0] == doctest::Approx(-1.6));
   CHECK(values_of(w)[1] == doctest::Approx(-1.8));
-  optimizer.settle_clip();  // there is none
+  optimizer.settle_clip();  // no clip is pending
   CHECK(values_of(w.grad())[0] == doctest::Approx(1.6));
 }
 
@@ -273,7 +273,7 @@ TEST_CASE("an average covers what is owned, and the exchange is called whenever 
   for (const DType dtype : {DType::f32, DType::bf16}) {
     Tensor w = leaf({1, 2, 4}, dtype);
     auto optimizer = sgd_over(w);
-    ParameterAverage average(optimizer, {.decay = 0.5});  // of all, and narrowed then
+    ParameterAverage average(optimizer, {.decay = 0.5});  // covers everything, then is narrowed
     optimizer.own("w", {1, 3});
     if (dtype == DType::bf16) optimizer.make_masters();
     set_grad(w, {9, 1, 2});
@@ -286,7 +286,7 @@ TEST_CASE("an average covers what is owned, and the exchange is called whenever 
       const AveragedWeights weights(average, [&] { exchanged.push_back(values_of(w)); });
     }
     CHECK(exchanged == std::vector<Floats>{{1, 1.5, 3}, {1, 1, 2}});
-    optimizer.step();  // from the master, not from what was written
+    optimizer.step();  // from the master, not from the written value
     CHECK(values_of(w) == Floats{1, 0, 0});
   }
 }

@@ -1,4 +1,4 @@
-// Moving averages of parameters: values by the formula, masters, skipped steps, bit-exact return.
+// Moving averages of parameters: values by the formula, masters, skipped steps, bitwise restore.
 #include "core/optim/algorithms/adam.h"
 #include "core/optim/algorithms/sgd.h"
 #include "core/optim/parameter_average.h"
@@ -31,7 +31,7 @@ TEST_CASE("an average moves towards the parameter by 1 - decay") {
   ParameterAverage average(optimizer, {.decay = 0.999});
   w.detach().fill_(0);
   for (int step = 0; step < 100; ++step) average.update();
-  // amp-semantics: 0.999 from 1 towards 0 in 100 steps is 0.999^100; bf16 would stay at 1.
+  // 0.999 from 1 towards 0 in 100 steps is 0.999^100; bf16 would stay at 1.
   CHECK(average.state_dict().at("w").to_vector<float>()[0] ==
         doctest::Approx(std::pow(0.999, 100)).epsilon(1e-6));
 }

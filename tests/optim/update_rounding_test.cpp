@@ -1,4 +1,4 @@
-// bf16 parameters without masters: how steps round the values they write.
+// bf16 parameters without masters: how steps round the values that they write.
 #include "core/optim/algorithms/adam.h"
 #include "core/optim/algorithms/lamb.h"
 #include "core/optim/algorithms/sgd.h"

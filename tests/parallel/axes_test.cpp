@@ -1,4 +1,4 @@
-// The arithmetic of a mesh, of every rank of any world, against counting.
+// Mesh arithmetic for every rank of every world, against counting.
 #include <doctest/doctest.h>
 
 #include "parallel/axes.h"
@@ -14,7 +14,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// Some of the axes in any order, with sizes whose product is `ranks`.
+// Returns some of the axes in any order, with sizes whose product is `ranks`.
 std::vector<Axis> random_axes(int ranks, std::mt19937& random) {
   Names names = {"data", "pipeline", "sequence", "tensor"};
   std::shuffle(names.begin(), names.end(), random);
@@ -38,7 +38,7 @@ Names random_names(std::mt19937& random) {
   return names;
 }
 
-// Where every rank stands, by counting up as an odometer does: the last axis turns first.
+// Returns every rank's position by counting like an odometer: the last axis turns first.
 std::vector<std::map<std::string, int>> places_by_counting(const std::vector<Axis>& axes) {
   std::vector<int> wheels(axes.size(), 0);
   std::vector<std::map<std::string, int>> places;
@@ -52,7 +52,7 @@ std::vector<std::map<std::string, int>> places_by_counting(const std::vector<Axi
   }
 }
 
-// True if the two stand at the same place on every axis but these.
+// Returns true if the two have the same position on every axis except these.
 bool same_beside(std::map<std::string, int> a, std::map<std::string, int> b, const Names& axes) {
   for (const auto& axis : axes) {
     a.erase(axis);
@@ -119,7 +119,7 @@ TEST_CASE("ranks along axes are those that differ only there") {
         if (same_beside(places[rank], places[other], along)) want.push_back(other);
       CHECK(axes.ranks_along(rank, along) == want);
     }
-    // Along one axis the position is the place.
+    // Along one axis the index is the position.
     for (const Axis& axis : list)
       for (int rank = 0; rank < ranks; ++rank) {
         const auto line = axes.ranks_along(rank, {axis.name});

@@ -1,4 +1,4 @@
-// What collectives do with the tensors that they are given: versions, devices, memory kept alive.
+// How collectives treat their tensors: versions, devices, memory kept alive.
 #include <doctest/doctest.h>
 
 #include "core/autograd/functions.h"
@@ -19,7 +19,7 @@ namespace {
 
 Tensor tensor(const Group& group, bool wide) { return zeros({wide ? group.size() : 1}); }
 
-// Which versions were wrong.
+// Returns which versions were wrong.
 std::string wrong_versions(const Group& group, const std::vector<CollectiveCase>& all) {
   std::string wrong;
   for (const CollectiveCase& one : all) {
@@ -41,7 +41,7 @@ std::string wrong_versions(const Group& group, const std::vector<CollectiveCase>
   return wrong;
 }
 
-// Memory that says it is on a GPU; nothing must touch it.
+// Returns memory that claims to be on a GPU; nothing may access it.
 Buffer on_gpu(int64_t count, bool is_output = false) {
   static float nothing[2];
   return {&nothing[is_output], count, DType::f32, {DeviceType::cuda, 1}};

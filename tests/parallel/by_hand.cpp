@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// One that no other test of this machine is likely to draw.
+// Returns a port that no other test on this machine is likely to draw.
 std::string random_port() {
   static std::mt19937 random{std::random_device()()};
   return std::to_string(std::uniform_int_distribution(20000, 65535)(random));

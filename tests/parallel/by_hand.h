@@ -1,5 +1,5 @@
-// Starts this test program again as ranks that somebody starts by hand: torchrun's variables, one
-// MASTER_PORT, and nothing else that says which ranks belong together.
+// Restarts this test program as ranks that are started by hand: with torchrun's variables and one
+// MASTER_PORT, but nothing else that identifies the ranks of one run.
 #pragma once
 
 #include "tests/booster/temporary_folder.h"
@@ -16,7 +16,7 @@ class ByHand {
   struct Rank {
     int rank = 0, size = 1;
     std::map<std::string, std::string> environment = {};
-    std::vector<std::string> arguments = {};  // after those that choose the test case
+    std::vector<std::string> arguments = {};  // after the arguments that select the test case
     int delay_ms = 0;                    // before it starts
   };
 
@@ -27,10 +27,10 @@ class ByHand {
 
   void start(const Rank& rank);
   pid_t pid(size_t index) const { return pids_[index]; }
-  // Waits for one, counted in the order of their start; kills it if it takes longer.
+  // Waits for one process, counted in start order; kills it if it takes longer.
   RankResult wait_for(size_t index, double seconds = 120);
   std::vector<RankResult> wait(double seconds = 120);
-  // Where they meet. It need not exist.
+  // Returns the folder where they meet. It need not exist.
   const std::string& meeting_place() const { return meeting_place_; }
 
  private:

@@ -1,4 +1,4 @@
-// Every collective, for tests of what all of them must do.
+// Every collective, for tests of properties that all must have.
 #pragma once
 
 #include "parallel/groups/group.h"
@@ -7,16 +7,16 @@
 #include <string>
 #include <vector>
 
-// `out` and `in` have `size` times as many elements where they are wide. A send leaves `out` alone.
+// A wide `out` or `in` has `size` times as many elements. A send does not change `out`.
 struct CollectiveCase {
   std::string name;
   std::function<booster::Work(const booster::Group&, const booster::Buffer& out,
                               const booster::Buffer& in)>
       issue;
-  bool writes = true;  // the output
+  bool writes = true;  // writes the output
   bool out_is_wide = false, in_is_wide = false;
 };
 
-// Those for a group of this size, but for broadcast; more than one rank can also exchange. A send
-// comes before the receive that it is for.
+// Returns the cases for a group of this size, except broadcast; exchanges need more than one rank.
+// A send comes before its receive.
 std::vector<CollectiveCase> collective_cases(int size);

@@ -1,4 +1,4 @@
-// Collectives of tensors on GPUs.
+// Collectives on GPU tensors.
 #include "kernels/device/memory.h"
 #include "parallel/groups/group.h"
 #include "tests/on_gpu.h"
@@ -18,7 +18,7 @@ Device own_gpu(const Group& group) {
   return {DeviceType::cuda, static_cast<int8_t>(group.rank() % kernels::cuda_device_count())};
 }
 
-// Numbers that differ by rank and place, exact in every dtype, sums among them.
+// Returns values that differ by rank and position, and are exact in every dtype, even when summed.
 Tensor numbers(const Group& group, int64_t count, DType dtype) {
   std::vector<double> values(static_cast<size_t>(count));
   for (size_t i = 0; i < values.size(); ++i)
@@ -33,9 +33,9 @@ std::vector<CollectiveCase> cases_for(const Group& group) {
   return cases;
 }
 
-// What every collective leaves in its tensors there. All tensors come first: to fill one waits for
-// the device's stream, which ranks that are threads share, and so for operations of another rank
-// that perhaps need what this rank has yet to issue.
+// Returns each collective's results. All tensors are made first: filling one waits for the device's
+// stream. Ranks that are threads share that stream, so the wait could include another rank's
+// operation that needs one this rank has yet to issue.
 std::vector<std::vector<double>> results(const Group& group, Device device, int64_t count,
                                          DType dtype) {
   std::vector<Tensor> tensors;
@@ -68,7 +68,7 @@ void check_all(const Group& group) {
     }
 }
 
-// Work that is queued behind a collective's input or output is in its place.
+// Checks that work queued after a collective's input or output is ordered correctly.
 void check_order(const Group& group) {
   Tensor x = ones({1000}, {.device = own_gpu(group)});
   const Tensor one = ones({1}, {.device = own_gpu(group)});
@@ -83,7 +83,7 @@ void check_order(const Group& group) {
   if (x.to_vector<double>() != std::vector<double>(1000, want)) throw Error("out of order");
 }
 
-// A broadcast from every rank, and buffers that begin within a tensor.
+// Checks a broadcast from every rank, and buffers that begin within a tensor.
 void check_windows(const Group& group) {
   for (int root = 0; root < group.size(); ++root) {
     const Tensor all = full({9}, group.rank(), {.device = own_gpu(group)});

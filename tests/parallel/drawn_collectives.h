@@ -1,4 +1,4 @@
-// Collectives that are drawn, the same on all ranks, and a plain model of what they leave.
+// Random collectives, the same on all ranks, and a plain model of their results.
 #pragma once
 
 #include "parallel/groups/group.h"
@@ -14,7 +14,7 @@ enum class DrawnKind {
   all_gather,
   reduce_scatter,
   all_to_all,
-  ring,     // everybody sends to the rank `a` further on
+  ring,     // every rank sends to the rank `a` further on
   message,  // from rank `a` to rank `b`
   barrier
 };
@@ -28,15 +28,15 @@ struct DrawnCollective {
   int64_t count = 0;
 
   std::string text() const;
-  // Elements that a rank gives, and gets.
+  // The number of elements that a rank gives, and receives.
   int64_t given(int size) const;
   int64_t got(int size) const;
   bool takes_part(int rank) const;
   bool gives(int rank) const;
   bool gets(int rank) const;
-  // What lies at place `i` of what a rank gives: small integers, so that sums are exact.
+  // Returns element `i` of a rank's input: small integers, so that sums are exact.
   double number(int rank, int64_t i) const;
-  // What a rank has in the end.
+  // Returns a rank's final result.
   std::vector<double> wanted(int rank, int size) const;
   booster::Work issue(const booster::Group& group, const booster::Buffer& out,
                       const booster::Buffer& in) const;

@@ -1,4 +1,4 @@
-// What the other ranks see if a rank dies, stops, leaves or does something else.
+// What the other ranks see if a rank dies, stops, leaves or makes different calls.
 #include <doctest/doctest.h>
 
 #include "parallel/backends/backend.h"
@@ -26,12 +26,12 @@ void wait_until_there(const std::string& name) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }
 
-// The group of all ranks, which are connected and from now on wait only this long for each other,
-// however slow their start was.
+// Returns the group of all ranks after they have connected. From now on they wait only this long
+// for each other, however slow their start was.
 Group impatient_group(const World& world) {
   const Group met = world.group();
   met.barrier();
-  setenv("BOOSTER_TIMEOUT", "4", 1);  // time enough to come, on a busy machine
+  setenv("BOOSTER_TIMEOUT", "4", 1);  // enough time on a busy machine
   return met.subgroup(met.world_ranks());
 }
 
@@ -77,7 +77,7 @@ TEST_CASE("rank: reduces until somebody dies" * doctest::skip()) {
   CAPTURE(error);
   CHECK(contains(error, "all_reduce: "));
   CHECK(contains(error, "rank 1 (pid "));
-  // The group stays unusable, with the same reason.
+  // The group stays unusable, for the same reason.
   CHECK(failure_of([&] { group.barrier(); }) == error);
 }
 double seconds_until_a_kill_is_named(const Connection& connection) {
@@ -138,7 +138,7 @@ TEST_CASE("rank: some do not come" * doctest::skip()) {
   CAPTURE(error);
   CHECK(contains(error, "rank 1 (pid "));
   CHECK(contains(error, " and rank 3 (pid "));
-  const size_t told = error.find(" gave up: ");  // by whoever's time was up before
+  const size_t told = error.find(" gave up: ");  // from a rank that timed out earlier
   const std::string named = told == error.npos ? error : error.substr(told);
   for (const char* came : {"rank 0 (pid ", "rank 2 (pid "}) CHECK(!contains(named, came));
   CHECK(contains(error, "live but did not come"));
@@ -279,7 +279,7 @@ TEST_CASE("rank: gives up pending work" * doctest::skip()) {
       touch("met");
       return wait_until_there("closed");
     }
-    wait_until_there("met");  // else rank 0 may be gone before rank 1 has the group
+    wait_until_there("met");  // or rank 0 may be gone before rank 1 has the group
     first = group.all_reduce_async(data);
     second = group.all_reduce_async(data);
     CHECK(!first.is_done());

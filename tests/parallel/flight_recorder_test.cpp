@@ -1,4 +1,4 @@
-// The record of what a rank last did together with others.
+// The flight record: what a rank last did together with others.
 #include "parallel/groups/flight_recorder.h"
 
 #include "parallel/launch.h"
@@ -40,7 +40,7 @@ TEST_CASE("the last 512 operations are kept, each with its state") {
   for (uint64_t i = 1; i <= 2000; ++i) {
     CHECK(recorder.add({.sequence = i, .group = group, .operation = "barrier"}) == i);
     model[i] = FlightState::queued;
-    const uint64_t changed = 1 + random() % i;  // often one that is no longer kept
+    const uint64_t changed = 1 + random() % i;  // often one that has been dropped
     const auto state = static_cast<FlightState>(1 + random() % 3);
     recorder.note(changed, state);
     model[changed] = state;
@@ -93,7 +93,7 @@ TEST_CASE("rank: one waits for another" * doctest::skip()) {
   const Group group = launch_from_env().group();
   group.barrier();
   if (group.rank() == 0) {
-    const pid_t child = fork();  // which has no record to write, and none of this rank's
+    const pid_t child = fork();  // a child has no record to write, and not this rank's
     if (child == 0)
       for (;;) pause();
     kill(child, SIGTERM);
@@ -107,7 +107,7 @@ TEST_CASE("rank: one waits for another" * doctest::skip()) {
   std::vector<float> data(300);
   group.all_reduce(data);
 }
-#ifndef __SANITIZE_THREAD__  // it keeps signals back while a thread waits for the kernel by itself
+#ifndef __SANITIZE_THREAD__  // it delays signals while a thread waits for the kernel
 TEST_CASE("a rank that SIGTERM ends while it waits writes what it did, and ends by that signal") {
   std::string folder = "/tmp/booster-flight-XXXXXX";
   REQUIRE(mkdtemp(folder.data()));

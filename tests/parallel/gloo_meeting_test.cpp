@@ -1,4 +1,5 @@
-// What may happen while the ranks of a group connect by Gloo: one goes, a stranger is there first.
+// Disturbances while a group's ranks connect with Gloo: a rank leaves, or a stranger connects
+// first.
 #include <doctest/doctest.h>
 
 #include "parallel/backends/backend.h"
@@ -32,7 +33,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Calls `before_put` with what a rank is about to tell the others.
+// Calls `before_put` with what a rank is about to publish.
 class Watched final : public MemoryRendezvous {
  public:
   using BeforePut = std::function<void(const std::string& key, std::string_view value)>;
@@ -58,7 +59,7 @@ Membership members(int rank, int size, std::shared_ptr<Rendezvous> rendezvous) {
   return members;
 }
 
-// The addresses that a rank announces, each a sockaddr_storage and a number.
+// Returns the addresses that a rank announces, each a sockaddr_storage and a number.
 constexpr size_t address_bytes = sizeof(sockaddr_storage) + sizeof(int64_t);
 std::vector<Endpoint> endpoints_in(std::string_view addresses) {
   std::vector<Endpoint> found;
@@ -76,7 +77,7 @@ bool announces(const std::string& key) {
   return key.starts_with("group.gloo-") && key.find("connects") == key.npos;
 }
 
-// Who is the first at every port of a rank: silent, speaking something else, or gone at once.
+// Connects first at every port of a rank: silent, with another protocol, or closing at once.
 class Strangers {
  public:
   void come(std::string_view addresses, std::mt19937& random) {
@@ -117,7 +118,7 @@ TEST_CASE("a write to a connection that the peer has closed fails and does no mo
   pthread_sigmask(SIG_BLOCK, nullptr, &after);
   CHECK(sigismember(&after, SIGPIPE) == sigismember(&before, SIGPIPE));
 
-  // Who blocks the signal for themselves still finds it.
+  // A thread that blocks the signal itself still finds it pending.
   pthread_sigmask(SIG_BLOCK, &only, &before);
   {
     const BrokenPipeFails guard;
@@ -134,7 +135,7 @@ TEST_CASE("a write to a connection that the peer has closed fails and does no mo
 TEST_CASE("a rank that goes after it has announced itself is named while the others connect") {
   if (!has_backend("gloo")) return;
   const auto room = std::make_shared<MeetingRoom>();
-  // Rank 1 is at an address behind that of rank 0, which therefore waits for it to connect.
+  // Rank 1's address is higher than rank 0's, so rank 0 waits for it to connect.
   auto other = std::make_shared<MemoryRendezvous>(room, 1, 2);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
@@ -176,7 +177,7 @@ TEST_CASE("strangers that are first at a rank's ports are not taken for ranks, w
             make_gloo(members(rank, size, std::make_shared<Watched>(room, rank, size, visit)));
         std::vector<float> data(1000, static_cast<float>(rank + 1));
         backend->all_reduce(Buffer(data.data(), 1000, DType::f32), CollectiveOp::sum);
-        backend->barrier();  // so that all are through before one leaves
+        backend->barrier();  // no rank leaves before all have finished
         return data[999];
       }));
     }

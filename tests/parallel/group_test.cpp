@@ -16,8 +16,8 @@ namespace {
 
 constexpr DType dtypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16,
                             DType::i32, DType::i64, DType::u8,  DType::boolean};
-// Around the limits between the algorithms: nothing, odd, whole, one block of two ranks and one
-// element more, and many blocks.
+// Sizes around the limits between algorithms: empty, odd, whole, one block of two ranks plus one
+// element, and many blocks.
 constexpr int64_t counts[] = {0, 7, 4097, 65537, 150001};
 
 // Small integers, so that every dtype represents them and their sums exactly.
@@ -82,7 +82,7 @@ void check_reductions(const Group& group, DType dtype, int64_t count) {
   }
 }
 
-// Gloo's blocks are of 4 MiB: more than one in each part, of different lengths.
+// Gloo's blocks are 4 MiB: this gives several in each part, of different lengths.
 void check_many_blocks(const Group& group) {
   const int64_t count = (group.size() + 1) * (int64_t{1} << 20) + 3;
   std::vector<float> data(static_cast<size_t>(count));
@@ -186,7 +186,7 @@ TEST_CASE("rank: same bits" * doctest::skip()) {
     for (int rank = 0; rank < group.size(); ++rank)
       CHECK(std::memcmp(all.buffer.part(rank * 50000, 1).data(), data.memory.data(),
                         static_cast<size_t>(data.buffer.bytes())) == 0);
-    // The sum is taken in f32 in the order of ranks, and rounded once.
+    // The sum is computed in f32 in the order of ranks, and rounded once.
     const Numbers first(random, dtype);
     group.all_gather(all.buffer, first.buffer);
     const auto values = all.values();
@@ -253,7 +253,7 @@ TEST_CASE("rank: subgroups" * doctest::skip()) {
 }
 TEST_CASE("subgroups work on their own") { run_everywhere("rank: subgroups"); }
 
-// Each one's name holds those of all above it, and names are of files, too.
+// Each name contains the names of all groups above it, and files have these names too.
 TEST_CASE("rank: subgroups of subgroups" * doctest::skip()) {
   Group group = launch_from_env().group();
   std::vector<int> all(static_cast<size_t>(group.size()));

@@ -1,4 +1,4 @@
-// Ranks that are threads of the test program and meet in its memory: another kind of Rendezvous.
+// Another kind of Rendezvous: ranks are threads of the test program and meet in its memory.
 #pragma once
 
 #include "parallel/groups/group.h"
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-// What the ranks of one run share.
+// State shared by the ranks of one run.
 struct MeetingRoom {
   std::string folder;  // "" if they have none
   std::mutex mutex;
@@ -40,7 +40,7 @@ class MemoryRendezvous : public booster::Rendezvous {
   std::string process(int rank) const override;
 
  private:
-  // Blocks until `ready`; error as soon as one of `ranks` has left.
+  // Blocks until `ready`; throws as soon as one of `ranks` has left.
   void wait_until(const std::vector<int>& ranks, const std::function<bool()>& ready);
   std::string trouble_now(const std::vector<int>& ranks);
 
@@ -49,10 +49,10 @@ class MemoryRendezvous : public booster::Rendezvous {
 
 enum class Meeting {
   with_folder,    // the ranks can share memory
-  without_folder  // as ranks on several machines
+  without_folder  // like ranks on several machines
 };
 
-// Calls `body` with the group of all ranks on `size` threads. A line "rank 1: text of the error"
-// for every rank on which it threw.
+// Calls `body` with the group of all ranks on `size` threads. Returns a line "rank 1: text of the
+// error" for every rank on which it threw.
 std::string run_as_threads(int size, Meeting meeting,
                            const std::function<void(const booster::Group&)>& body);

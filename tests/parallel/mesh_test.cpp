@@ -1,4 +1,4 @@
-// Meshes of real ranks: the groups along their axes, and what errors say of places.
+// Meshes of real ranks: the groups along their axes, and positions in errors.
 #include <doctest/doctest.h>
 
 #include "parallel/backends/backend.h"
@@ -20,7 +20,7 @@ namespace {
 using Ints = std::vector<int32_t>;
 using Names = std::vector<std::string>;
 
-// The ranks of the mesh's world that take part in a collective of the group.
+// Returns the ranks of the mesh's world that take part in a collective of the group.
 Ints ranks_that_meet(const Group& group, const Mesh& mesh) {
   Ints mine = {mesh.world().rank()}, all(group.size());
   group.all_gather(all, mine);

@@ -1,4 +1,4 @@
-// Dense numbers in any dtype, read and written as doubles.
+// Contiguous values in any dtype, read and written as doubles.
 #pragma once
 
 #include "kernels/catalogue.h"

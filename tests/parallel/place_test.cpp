@@ -1,4 +1,4 @@
-// Places of a rendezvous: who holds one, who is told so, and files that are none.
+// Places of a rendezvous: which process holds one, what others see, and invalid files.
 #include <doctest/doctest.h>
 
 #include "parallel/groups/meet.h"
@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A child that runs `body` and ends; killed with the object.
+// A child process that runs `body` and ends; the destructor kills it.
 class Child {
  public:
   explicit Child(const std::function<void()>& body) : pid_(fork()) {
@@ -56,7 +56,7 @@ class Child {
   pid_t pid_;
 };
 
-// A child that holds a place with this text until the object goes.
+// A child process that holds a place with this text until the destructor runs.
 class Holder {
  public:
   Holder(const std::string& path, const std::string& text)
@@ -104,7 +104,7 @@ TEST_CASE("of processes that race for a place that a dead one left, one has it a
         if (const auto other = Place::look(path); !other || !other->is_held()) Place::clear(path);
         const auto own = Place::take(path, "a child");
         if (!own) continue;
-        if (mkdir(inside.c_str(), 0700) != 0) _exit(1);  // somebody else is in
+        if (mkdir(inside.c_str(), 0700) != 0) _exit(1);  // another process is inside
         if (turns % 3 == 0) sched_yield();
         rmdir(inside.c_str());
         ++turns;
@@ -113,7 +113,7 @@ TEST_CASE("of processes that race for a place that a dead one left, one has it a
   for (auto& child : children) CHECK(child->wait() == 0);
 }
 
-// From within the namespace the holder has no process id.
+// Inside the namespace the holder has no process ID.
 TEST_CASE("a process in another PID namespace holds its place") {
   const TemporaryFolder folder;
   const std::string path = folder / "place";
@@ -154,7 +154,7 @@ TEST_CASE("what is not a private regular file of a sensible size is no place and
     CHECK(!read_private(path("file")));
 }
 
-// A run folder is removed at the end, so its name must not lead elsewhere.
+// A run's folder is removed at the end, so its name must not lead elsewhere.
 TEST_CASE("a rank joins, and removes, no folder but a run's own under the meeting place") {
   std::mt19937 random{std::random_device()()};
   setenv("BOOSTER_TIMEOUT", "0.2", 1);
@@ -182,7 +182,7 @@ TEST_CASE("a rank joins, and removes, no folder but a run's own under the meetin
   unsetenv("BOOSTER_TIMEOUT");
 }
 
-// Memory beyond the end of the file would end the process by a signal.
+// Accessing memory beyond the end of the file would end the process with a signal.
 TEST_CASE("a segment of another size than the ranks want is an error") {
   for (const uintmax_t bytes : {uintmax_t{0}, uintmax_t{4096}, uintmax_t{1} << 30}) {
     const auto room = std::make_shared<MeetingRoom>();

@@ -38,7 +38,7 @@ std::string output_file(const std::string& folder, size_t rank) {
   _exit(127);
 }
 
-// Not one that the system may give to a connection at any moment (32768 and more).
+// Returns a port outside the range that the system gives to connections (32768 and above).
 int free_port() {
   std::random_device random;
   for (;;) {
@@ -54,14 +54,14 @@ int free_port() {
   }
 }
 
-// False if no test case has the name, or several: of those one would go on where another ended.
+// Returns false if no test case has the name, or several: ranks could then run different ones.
 bool ran_one(const std::string& output) {
   const std::string title = "[doctest] test cases:";
   const size_t at = output.rfind(title);
   return at == output.npos || std::stoi(output.substr(at + title.size())) == 1;
 }
 
-// "2+1": ranks 0 and 1 are on machine 0, the others on machine 1.
+// For "2+1", ranks 0 and 1 are on machine 0, the others on machine 1.
 int machine_of(int rank, const std::string& layout) {
   std::istringstream sizes(layout);
   int machine = 0;
@@ -110,7 +110,7 @@ Connection over_store() {
 
 Ranks::Ranks(const std::string& test_case, int size,
              const std::map<std::string, std::string>& environment) {
-  // doctest takes what is between commas for names of their own.
+  // doctest treats a comma as a separator between names.
   if (test_case.find(',') != test_case.npos)
     throw std::runtime_error("a rank's test case must have no comma in its name: " + test_case);
   folder_ = "/dev/shm/booster-test-XXXXXX";
@@ -170,7 +170,7 @@ void Ranks::wait_for_file(const std::string& name) const {
 
 std::string failures_over_mpi(const std::string& test_case, int size) {
   const bool is_built_in = has_backend("mpi");
-  // In containers, processes may not read each other's memory, which Open MPI finds out late.
+  // In containers, processes may not read each other's memory, which Open MPI detects too late.
   setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 1);
   const std::string mpirun = "timeout -k 5 120 mpirun --allow-run-as-root --oversubscribe -np ";
   static const bool works = std::system((mpirun + "2 true >/dev/null 2>&1").c_str()) == 0;
@@ -180,7 +180,7 @@ std::string failures_over_mpi(const std::string& test_case, int size) {
   }
   std::string output = std::filesystem::temp_directory_path() / "booster-mpi-XXXXXX";
   close(mkstemp(output.data()));
-  // Under AddressSanitizer: Open MPI leaks.
+  // Open MPI leaks, so AddressSanitizer must not check for leaks.
   const std::string command =
       "ASAN_OPTIONS=\"$ASAN_OPTIONS:detect_leaks=0\" BOOSTER_BACKEND=mpi OMP_NUM_THREADS=1 " +
       mpirun + std::to_string(size) + " '" +

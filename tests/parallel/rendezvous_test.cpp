@@ -1,4 +1,4 @@
-// Groups need nothing of a rendezvous but its interface; what the interface says of ranks.
+// Groups only need the interface of a rendezvous; also what the interface states about ranks.
 #include <doctest/doctest.h>
 
 #include "parallel/backends/backend.h"
@@ -18,7 +18,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-// Everything that needs the others, and what backend they chose.
+// Uses everything that involves other ranks; returns the backend that they chose.
 std::string use(const Group& group) {
   std::vector<float> data(30000, static_cast<float>(group.rank() + 1));
   group.all_reduce(data);

@@ -1,5 +1,5 @@
-// Collectives over ranks on several machines against a plain model, bit for bit: the order of a sum
-// is that of ranks, wherever they are.
+// Collectives over ranks on several machines, bitwise against a plain model: sums are in rank
+// order, wherever the ranks are.
 #include <doctest/doctest.h>
 
 #include "parallel/launch.h"
@@ -22,7 +22,7 @@ namespace {
 constexpr DType sent_dtypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16,
                                  DType::i32, DType::i64, DType::u8,  DType::boolean};
 
-// What rank `rank` has in call `call`: anyone can tell.
+// Returns rank `rank`'s data in call `call`, which every rank can compute.
 std::vector<double> drawn(int call, int rank, DType dtype, int64_t count) {
   std::mt19937 random(static_cast<unsigned>(call * 64 + rank));
   std::vector<double> values(static_cast<size_t>(count));
@@ -46,7 +46,7 @@ T combined(CollectiveOp reduction, T a, T b) {
   }
 }
 
-// Rank by rank, in T.
+// Reduces rank by rank, in T.
 template <class T>
 std::vector<double> reduced_in(const std::vector<std::vector<double>>& all,
                                CollectiveOp reduction) {
@@ -75,7 +75,7 @@ std::vector<double> reduced(const std::vector<std::vector<double>>& all, DType d
   }
 }
 
-// The same calls on all ranks.
+// Makes the same calls on all ranks.
 class Drawing {
  public:
   Drawing(const Group& group, unsigned seed) : group_(group), random_(seed) {}
@@ -83,7 +83,7 @@ class Drawing {
   void next() {
     ++call_;
     dtype_ = sent_dtypes[below(std::size(sent_dtypes))];
-    // From nothing to several blocks of every lane.
+    // From no elements to several blocks of every lane.
     count_ = static_cast<int64_t>(
         std::exp(std::uniform_real_distribution(0.0, std::log(1.2e6))(random_))) - 1;
     reduction_ = static_cast<CollectiveOp>(below(5));
@@ -114,7 +114,7 @@ class Drawing {
   std::vector<double> part(const std::vector<double>& values, int index) const {
     return {values.begin() + index * count_, values.begin() + (index + 1) * count_};
   }
-  // For what takes a part for each rank.
+  // For collectives with one part per rank.
   void shorten() { count_ /= group_.size(); }
   int64_t wide() const { return count_ * group_.size(); }
 
@@ -203,7 +203,7 @@ TEST_CASE("rank: groups within and across machines" * doctest::skip()) {
   CHECK(world.backend() == "shm+gloo");
   CHECK(world.subgroup({std::min(rank, other), std::max(rank, other)}).backend() == "shm");
   CHECK(world.subgroup({rank % 2, rank % 2 + 2}).backend() == "gloo");
-  // Ranks of one machine do not follow one another: no sum in their order goes around a ring.
+  // Ranks of one machine are not consecutive here, so no sum in their order goes around a ring.
   const Group mixed = world.subgroup({0, 2, 1, 3});
   CHECK(mixed.backend() == "gloo");
   std::vector<float> one = {static_cast<float>(rank)}, all(4);

@@ -1,4 +1,4 @@
-// Ranks started by hand: two jobs at one MASTER_PORT never mix, and nothing is left behind.
+// Ranks started by hand: two jobs at one MASTER_PORT never mix, and leave nothing.
 #include <doctest/doctest.h>
 
 #include "parallel/launch.h"
@@ -20,7 +20,7 @@ namespace {
 
 int variable(const char* name) { return std::atoi(std::getenv(name)); }
 
-// The text that a rank printed after `mark`, up to the end of the line.
+// Returns the text that a rank printed after `mark`, up to the end of the line.
 std::string said(const RankResult& result, const std::string& mark) {
   const size_t at = result.output.find(mark);
   if (at == std::string::npos) return "";
@@ -30,7 +30,7 @@ std::string said(const RankResult& result, const std::string& mark) {
 
 }  // namespace
 
-// Prints "jobs: 3 3", the TEST_JOB of every rank of its group, after some work together.
+// After some common work, prints "jobs: 3 3": the TEST_JOB of every rank in its group.
 TEST_CASE("rank: works with its job" * doctest::skip()) {
   try {
     const World world = launch_from_env();
@@ -53,7 +53,7 @@ namespace {
 
 struct Try {
   ByHand processes{"rank: works with its job"};
-  std::vector<int> jobs, ranks;  // of each process
+  std::vector<int> jobs, ranks;  // by process
   bool alike = false;            // the jobs have one command line
 
   void start(std::mt19937& random) {
@@ -76,7 +76,7 @@ struct Try {
     }
   }
 
-  // What went wrong; "" for nothing.
+  // Returns what went wrong, or "".
   std::string judge() {
     const auto results = processes.wait();
     int right = 0;
@@ -112,7 +112,7 @@ TEST_CASE("two jobs at one MASTER_PORT end right or with an error that says why,
 
 namespace {
 
-// What the second process is told, which comes where the first one, rank 0, waits.
+// Returns the error of the second process, which arrives where the first one, rank 0, waits.
 std::string told_beside(ByHand::Rank first, ByHand::Rank second) {
   ByHand processes("rank: works with its job");
   for (ByHand::Rank* rank : {&first, &second}) {

@@ -1,5 +1,5 @@
-// Ranks that go through equal layers in different orders make calls that look alike. What they are
-// for tells them apart: an error that names both, instead of numbers that belong to nothing.
+// Ranks that use equal layers in different orders make calls that look alike. The calls' purpose
+// distinguishes them, so ranks throw an error that names both, instead of mixing unrelated values.
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/nn/layers.h"
@@ -19,7 +19,7 @@ using namespace booster;
 
 namespace {
 
-// Layers of one size, of which each rank may use others first.
+// Returns layers of equal size; each rank may use them in another order.
 Sequential experts(int count) {
   Sequential model;
   for (int i = 0; i < count; ++i) model.append(Linear(4, 4));
@@ -40,7 +40,7 @@ void train_with(Plugin& plugin, Module& expert) {
   plugin.end(Pass::backward);
 }
 
-// Two passes, each through another expert; rank 1 begins with the second if it may.
+// Runs two passes, each with another expert; rank 1 begins with the second unless `same_order`.
 std::string error_in_order(Plugin& plugin, bool same_order) {
   Sequential chain = experts(2);
   Module* const each[] = {&chain[0], &chain[1]};
@@ -60,7 +60,7 @@ void check_names_both(const std::string& error, const std::string& a, const std:
   CHECK(error.find(b) != error.npos);
 }
 
-constexpr double each_alone = 1e-5;  // of a bucket's size: two layers never share one
+constexpr double each_alone = 1e-5;  // as a bucket size: no two layers share one
 
 }  // namespace
 
@@ -100,7 +100,7 @@ TEST_CASE("rank: steps by low_level_zero" * doctest::skip()) {
   check_names_both(error, ", optimizer 0)", ", optimizer 1)");
 }
 
-// Two trainings of equal models; rank 1 begins with the second.
+// Runs two trainings of equal models; rank 1 begins with the second.
 template <class P>
 std::string error_of_two_trainings() {
   struct Training {

@@ -1,5 +1,5 @@
-// A program may catch an error of a pass on all ranks and go on: what it does then is right, or
-// refused, and nobody waits for a rank that gave up.
+// A program may catch a pass's error on all ranks and continue. What follows is right or refused,
+// and no rank waits for one that gave up.
 #include "tests/error_of.h"
 #include "tests/parallel/ranks.h"
 #include "tests/plugins/pipeline/stages_plugin.h"
@@ -16,7 +16,7 @@ using namespace booster::testing;
 
 namespace {
 
-// A hook of the layer that works on parts throws while this is set.
+// A hook in a split layer throws while `throws` is set.
 void throw_in_parts(const Model& model, const bool& throws) {
   for (const auto& [name, module] : model->named_modules())
     if (name == "blocks.0.mlp.drop1")

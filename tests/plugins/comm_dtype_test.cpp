@@ -1,4 +1,4 @@
-// Gradients that travel in 16 bits.
+// Gradients that are sent in 16 bits.
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/random/random.h"
@@ -18,7 +18,7 @@ float rounded(float x, DType dtype) {
   return untracked::cast(full({1}, x), dtype).to_vector<float>()[0];
 }
 
-// The mean over the ranks of numbers that are rounded before and after, and nowhere between.
+// Returns the mean over the ranks of values that are rounded before and after, but not in between.
 float mean_of(const std::vector<float>& numbers, DType dtype) {
   float sum = 0;
   for (const float x : numbers) sum += rounded(x, dtype);
@@ -32,10 +32,10 @@ std::vector<float> numbers_of(int rank, int64_t n) {
   return numbers;
 }
 
-// `kept_wide`: gradients that were unscaled outside of the bucket's dtype.
+// `kept_wide`: gradients that were unscaled outside the bucket's dtype.
 void check_means(DType sent_as, bool views, bool kept_wide) {
   const World world = launch_from_env();
-  constexpr int64_t n = 6000;  // above and below what is reduced in one piece
+  constexpr int64_t n = 6000;  // more than one piece of a reduction
   const DType dtype = kept_wide ? sent_as : DType::f32;
   const Tensor weight = zeros({n}, {dtype}).requires_grad_();
   GradientBuckets buckets(world.group(), {.views = views, .sent_as = sent_as});

@@ -1,4 +1,4 @@
-// Training on a GPU gives what training on the CPU gives, in every strategy.
+// Training on a GPU agrees with training on the CPU, in every strategy.
 #include "tests/draws.h"
 #include "tests/on_gpu.h"
 #include "tests/plugins/spread_runs.h"
@@ -57,7 +57,7 @@ TEST_CASE("GPU: a checkpoint of the CPU is gone on from there, and one from ther
   std::filesystem::remove_all(folder);
 }
 
-// Ranks that have a GPU each, or share some: then tensors go through the host.
+// Ranks with a GPU each, or sharing some; then tensors go through the host.
 TEST_CASE("GPU: data parallel plugins train as one process on the CPU" * on_gpu()) {
   run_ranks_on_gpus("rank: torch_ddp", 2);
   run_ranks_on_gpus("rank: static ddp", 3);

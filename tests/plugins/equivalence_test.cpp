@@ -1,5 +1,5 @@
-// Every built-in plugin gives what one process gives, in every strategy, on several numbers of
-// ranks: docs/equivalence.md has the distances.
+// Every built-in plugin agrees with one process, in every strategy, on several numbers of ranks;
+// docs/equivalence.md has the distances.
 #include "tests/plugins/spread_runs.h"
 
 #include <doctest/doctest.h>
@@ -22,7 +22,7 @@ Spread data_parallel(const std::string& name, Choice<Plugin> plugin, const Group
 Spread ddp(const Group& world) {
   return data_parallel("torch_ddp", TorchDDPPlugin({.bucket_cap_mb = 0.01}, world), world);
 }
-// A graph that is known after the first step, so that buckets go by the order of the gradients.
+// A static graph, known after the first step, so that buckets follow the order of the gradients.
 Spread static_ddp(const Group& world) {
   const TorchDDPOptions options = {.bucket_cap_mb = 0.01, .static_graph = true};
   return data_parallel("ddp static", TorchDDPPlugin(options, world), world);
@@ -56,7 +56,7 @@ Spread hybrid(const Group& world) {
                        world);
 }
 
-// A parameter is frozen between backward and step, where it has a gradient already.
+// Freezes a parameter that already has a gradient, between backward and step.
 void freeze_before_step() {
   const World world = launch_from_env();
   manual_seed(1);
@@ -128,7 +128,7 @@ TEST_CASE("ZeRO 2 trains as one process does in every strategy, on 4 ranks") {
 TEST_CASE("ZeRO whose parameters arrive late trains as one process does in every strategy") {
   run_ranks("rank: late zero", 3);
 }
-// Every kind of collective that they use; ZeRO 1 and fsdp use some of those of the last two.
+// Covers every kind of collective that they use; ZeRO 1 and fsdp use a subset of the last two's.
 TEST_CASE("data parallel plugins train as one process does over every connection") {
   for (const char* test_case : {"rank: torch_ddp", "rank: zero 2", "rank: hybrid fsdp"}) {
     CAPTURE(std::string(test_case));

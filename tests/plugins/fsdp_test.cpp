@@ -1,4 +1,4 @@
-// Parameters that ranks keep in parts: what it costs, what is refused, and models of odd shapes.
+// Parameters that ranks keep in parts: their cost, errors, and models of unusual shapes.
 #include "booster/booster.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/error_of.h"
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t block_width = 256, depth = 8;
 
-// Blocks of one size, so that the model is its blocks.
+// Blocks of equal size, so that the model consists of its blocks only.
 Model blocks(int64_t features = block_width) {
   std::vector<Model> layers;
   for (int64_t i = 0; i < depth; ++i) layers.push_back(Linear(features, features, {.bias = false}));
@@ -35,7 +35,7 @@ MemoryUse use_of(const std::string& tag) {
   return {.tag = tag};
 }
 
-// Of `tag`, against a formula.
+// Compares the bytes of `what` with a formula.
 void check_bytes(const std::string& what, int64_t got, double formula) {
   INFO(what, " got ", got, ", formula ", formula);
   CHECK(static_cast<double>(got) <= 1.1 * formula);
@@ -66,13 +66,13 @@ void measure_all() {
   const double block = 1.0 / depth;
   measure("zero 1", LowLevelZeroPlugin({.stage = 1, .reduce_bucket_size_in_m = 0.01}, world), 1,
           1 + 0.25 + 4 * block);
-  // Messages under way are whole, and so are their parts.
+  // Messages in flight are whole, and so are their parts.
   measure("zero 2", LowLevelZeroPlugin({.stage = 2, .reduce_bucket_size_in_m = 0.01}, world), 1,
           0.25 + 6 * block);
   measure("fsdp", FsdpPlugin({}, world), 0.25, 0.25 + 6 * block);
 }
 
-// Nothing on the way holds more than a part of the model and a few of its blocks.
+// No stage of training holds more than a part of the model and a few of its blocks.
 void train_large() {
   const Group world = launch_from_env().group();
   manual_seed(4);
@@ -107,7 +107,7 @@ void train_large() {
   CHECK(far < 0.01);
 }
 
-// A loss with a penalty on a weight, beside the model.
+// A loss with a penalty on a weight, outside the model.
 void use_whole() {
   const Group world = launch_from_env().group();
   manual_seed(1);
@@ -135,7 +135,7 @@ void use_whole() {
       const WholeParameters scope(net);
       booster.backward(loss(net, weight), optimizer);
       optimizer.clip_grad_by_norm(1);
-      if (step == 1) {  // numbers written meanwhile count
+      if (step == 1) {  // values written meanwhile are kept
         const NoGradGuard no_grad;
         Tensor(weight).mul_(0.5);
         Tensor(weight1).mul_(0.5);
@@ -156,13 +156,12 @@ void use_whole() {
   }
 }
 
-// Modules that are used in any order, any number of times, under one or two names, and in part
-// frozen.
+// Modules used in any order, any number of times, under one or two names, and partly frozen.
 struct DrawnModel {
   int modules = 3;
   std::vector<int> order;   // of calls
   std::vector<bool> frozen; // by parameter
-  bool shares = false;      // the last module is the first one again
+  bool shares = false;      // the last module is the first one
   FsdpOptions options;
 };
 
@@ -216,13 +215,13 @@ DrawnModel draw(int n, int ranks) {
   return drawn;
 }
 
-// The weights after some steps; on one process, or spread.
+// Returns the weights after some steps, in one process or sharded.
 std::vector<double> train_parts(const DrawnModel& drawn, const Choice<Plugin>& plugin, int rank,
                                 int ranks) {
   manual_seed(9);
   Model model = Odd(drawn);
   Parameters used;
-  {  // what takes no part in the loss is frozen
+  {  // freezes everything outside the loss
     const auto loss = sum(model(ones({1, Odd::width})));
     loss.backward();
     size_t i = 0;
@@ -243,7 +242,7 @@ std::vector<double> train_parts(const DrawnModel& drawn, const Choice<Plugin>& p
     const Tensor x = untracked::narrow(all, 0, rank * rows, rows).clone();
     optimizer.zero_grad();
     const Tensor loss = mse_loss(net(x), zeros({rows, Odd::width}));
-    if (step == 1) {  // a look at the model between the passes
+    if (step == 1) {  // the model is used between passes
       const NoGradGuard no_grad;
       net(x);
     }

@@ -1,5 +1,5 @@
-// Data that ranks cannot share evenly: with `join` they train as one process does on the joined
-// batches, the last ones included.
+// Data that ranks cannot share evenly: with `join` they train like one process on the joined
+// batches, including the last ones.
 #include "booster/booster.h"
 #include "tests/draws.h"
 #include "tests/parallel/ranks.h"
@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t feature_count = 3;
 
 struct Shares {
-  int64_t samples, batch_size;  // of one rank
+  int64_t samples, batch_size;  // per rank
   bool shuffle, drop_last, clips, accumulates, by_name, norm;
 };
 
@@ -56,7 +56,7 @@ struct Joined {
   int64_t batches = 0, counted = 0;
 };
 
-// Two epochs by the same loop, whoever runs it.
+// Trains two epochs with the same loop, for ranks and for one process.
 Joined train(Booster booster, const Shares& what, int64_t batch_size) {
   Model model = network_for(what);
   const DataLoader loader = booster.prepare_dataloader(

@@ -1,5 +1,5 @@
-// With overlap_allgather parameters come when something uses them: forward begins while those of
-// later layers are on their way, and whoever reads one anywhere else gets what a step left.
+// With overlap_allgather, parameters arrive when they are used. Forward begins while later layers'
+// parameters are in flight; reading one anywhere else gives its value after the step.
 #include "booster/booster.h"
 #include "core/tensor/absence.h"
 #include "tests/draws.h"
@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t late_width = 7, late_rows = 6;
 
-// Layer 1 runs twice, and layer 2 again in backward.
+// Layer 1 runs twice; layer 2 runs again in backward.
 struct Layers : Module {
   Layers() : Module("Layers") {
     for (const char* name : {"0", "1", "2", "3"})
@@ -36,7 +36,7 @@ struct Layers : Module {
 };
 
 struct LateTraining {
-  // A message for each parameter.
+  // One message per parameter.
   LateTraining(const Group& world, bool late, const char* precision)
       : booster(
             {.plugin = LowLevelZeroPlugin(
@@ -57,7 +57,7 @@ struct LateTraining {
     booster.backward(mean(y * y), boosted.optimizer);
   }
   Tensor weight(int layer) const { return layers->all[static_cast<size_t>(layer)]->weight; }
-  // Layers whose numbers are here.
+  // Returns the layers whose values have arrived.
   std::string here() const {
     std::string names;
     for (int i = 0; i < 4; ++i)
@@ -91,14 +91,14 @@ void check_order() {
     training.boosted.optimizer.step();
     CHECK(training.here() == "");
     training.boosted.model(LateTraining::input(2));
-    // As layers 0, 1, 2, 1 and 3 begin.
+    // At the start of layers 0, 1, 2, 1 and 3.
     CHECK(seen == std::vector<std::string>{"", "0", "01", "012", "012"});
     CHECK(training.here() == "0123");
     seen.clear();
   }
 }
 
-// What a program may do between two forward passes; gives what it sees of it.
+// Performs a program action between two forward passes; returns the values that it sees.
 std::vector<double> act(LateTraining& training, int action, int seed, const std::string& folder) {
   auto& [net, optimizer] = training.boosted;
   const int layer = seed % 4;
@@ -110,7 +110,7 @@ std::vector<double> act(LateTraining& training, int action, int seed, const std:
       const NoGradGuard no_grad;
       return cast(net(LateTraining::input(seed)), DType::f64).to_vector<double>();
     }
-    case 4: {  // each rank writes the same
+    case 4: {  // all ranks write the same
       const NoGradGuard no_grad;
       training.weight(layer).mul_(0.5);
       break;
@@ -127,14 +127,14 @@ std::vector<double> act(LateTraining& training, int action, int seed, const std:
       const NoGradGuard no_grad;
       return cast(net(LateTraining::input(seed)), DType::f64).to_vector<double>();
     }
-    default:  // steps follow each other, some without a pass between them
+    default:  // several steps, some without a pass in between
       if (action < 13) training.backward(seed);
       optimizer.step();
   }
   return {};
 }
 
-// Also of numbers that are none: naive gradients overflow.
+// Treats nan as equal: naive gradients overflow.
 bool is_same(const std::vector<double>& got, const std::vector<double>& want) {
   return std::ranges::equal(
       got, want, [](double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); });
@@ -163,7 +163,7 @@ void check_bits(const std::string& folder) {
   }
 }
 
-// What is on its way comes, whatever became of the plugin.
+// Parameters in flight arrive even after the plugin is gone.
 void check_left_behind() {
   std::shared_ptr<Layers> layers;
   std::vector<double> want;

@@ -1,6 +1,5 @@
-// The plugin that docs/add-a-plugin.md shows, in every strategy: replicas train apart and are the
-// mean of what they were after every few steps, with masters, 16-bit weights, copies that autocast
-// keeps, and buffers.
+// The plugin of docs/add-a-plugin.md, in every strategy: replicas train separately and are averaged
+// every few steps, including masters, 16-bit weights, autocast's copies, and buffers.
 #include "examples/own_plugin/local_sgd.h"
 #include "tests/parallel/ranks.h"
 #include "tests/strategy_levels.h"
@@ -17,7 +16,7 @@ namespace {
 constexpr int64_t batch_rows = 8, row_size = 16;
 constexpr int every = 3;
 
-// A normalisation over the batch, whose statistics are buffers, between two layers.
+// A batch normalisation, whose statistics are buffers, between two layers.
 class Net : public Module {
  public:
   Net() : Module("Net") {}
@@ -50,12 +49,12 @@ class Replica {
  public:
   Replica(const StrategyLevel& strategy, const World& world, int64_t every)
       : world_(world), booster_({.plugin = LocalSGD(every), .mixed_precision = strategy.make}) {
-    manual_seed(3 + static_cast<uint64_t>(world.rank));  // only rank 0's numbers count
+    manual_seed(3 + static_cast<uint64_t>(world.rank));  // only rank 0's values count
     model_ = Net();
     boosted_.emplace(booster_.boost(model_, AdamW(model_.parameters(), {.lr = 0.01})));
   }
 
-  // The loss is infinite on one rank, if any.
+  // Steps; the loss is infinite on rank `infinite_on`, if any.
   bool step(int n, int infinite_on = -1) {
     auto& [net, opt] = *boosted_;
     opt.zero_grad();
@@ -65,7 +64,7 @@ class Replica {
     return opt.step().skipped();
   }
 
-  // What steps update: masters, and parameters without one.
+  // Returns what steps update: masters, and parameters without one.
   Numbers values() const {
     Numbers all;
     for (const auto& one : boosted_->optimizer.unwrap().master_parameters())
@@ -77,14 +76,14 @@ class Replica {
     for (const auto& one : model_.buffers()) append(all, one.tensor);
     return all;
   }
-  // What the model computes with now, on the same input everywhere.
+  // Returns the model's current output, for the same input on all ranks.
   Numbers output() const {
     boosted_->model.eval();
     const Numbers y = boosted_->model(inputs(7, 0)).to_vector<double>();
     boosted_->model.train();
     return y;
   }
-  // "" or the 16-bit parameter that is not what its master is.
+  // Returns "" or a 16-bit parameter that differs from its master.
   std::string stale() const {
     for (const auto& [name, tensor] : boosted_->optimizer.unwrap().parameters()) {
       const Tensor master = boosted_->optimizer.unwrap().master(name);
@@ -117,7 +116,7 @@ double largest_difference(const Numbers& a, const Numbers& b) {
   return largest;
 }
 
-// One replica takes means, its twin never does: until the first mean they are the same.
+// One replica averages, its twin never does: until the first mean they are equal.
 void check_strategy(const StrategyLevel& strategy, const World& world) {
   const Group group = world.group();
   Replica replica(strategy, world, every), twin(strategy, world, 1000);
@@ -141,7 +140,7 @@ void check_strategy(const StrategyLevel& strategy, const World& world) {
     CHECK(is_same_on_all(replica.buffers(), group) == averages);
     CHECK(is_same_on_all(replica.output(), group) == averages);
     CHECK(replica.stale() == "");
-    if (step == every + 1 && !strategy.skips) return;  // its weights are not finite any more
+    if (step == every + 1 && !strategy.skips) return;  // its weights are no longer finite
   }
 }
 
@@ -158,7 +157,7 @@ TEST_CASE("replicas of local_sgd are their mean after every few steps, in every 
   for (const int size : {2, 3}) CHECK(failures(Ranks("rank: replicas", size).wait(120)) == "");
 }
 
-// A mean of one replica is that replica: as without a plugin.
+// The mean of one replica is the replica: the same as without a plugin.
 TEST_CASE("local_sgd in one process trains as single does") {
   for (const StrategyLevel& strategy : strategy_levels()) {
     CAPTURE(strategy.name);

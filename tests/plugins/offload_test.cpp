@@ -1,5 +1,5 @@
-// cpu_offload of training on GPUs: what lies where, the numbers that it gives, and checkpoints from
-// and to trainings without it.
+// cpu_offload when training on GPUs: where state is kept, the resulting values, and checkpoints
+// from and to trainings without it.
 #include "core/optim/algorithms/registry.h"
 #include "core/tensor/memory/allocator.h"
 #include "kernels/device/memory.h"
@@ -48,7 +48,7 @@ Spread zero_1(const Group& world) { return spread_as({"zero 1, offloaded", 1}, w
 Spread zero_2(const Group& world) { return spread_as({"zero 2, offloaded", 2}, world); }
 Spread offloaded_fsdp(const Group& world) { return spread_as({"fsdp, offloaded", 3}, world); }
 
-// Of 10 units, so that two or three of them on their way are little.
+// Returns a model of 10 units, so that two or three of them in flight are a small part.
 Model deep() {
   std::vector<Model> layers = {Linear(features, hidden)};
   for (int i = 0; i < 8; ++i) layers.push_back(Linear(hidden, hidden));
@@ -64,7 +64,8 @@ std::vector<StrategyLevel> few_strategies() {
   return few;
 }
 
-// A few steps with clips, in which gradients overflow once; then whole weights and what is kept.
+// Runs some steps with clips and one overflow; then compares whole weights and the optimizer's
+// state.
 class OffloadedTraining {
  public:
   OffloadedTraining(const StrategyLevel& strategy, const Way& way, const std::string& rule,
@@ -129,8 +130,8 @@ class OffloadedTraining {
   BoostedPair boosted_;
 };
 
-// Neither the GPU that tests bring along nor the portable kernels of the CPU fuse a multiplication
-// with an addition, as others do: between these two all bits are the same.
+// Neither the CPU emulator of CUDA nor the CPU's portable kernels fuse multiplications with
+// additions, as others do. Between these two all bits are equal.
 constexpr const char* variant = "BOOSTER_CPU_VARIANT";
 bool wants_same_bits() {
   const char* set = std::getenv(variant);
@@ -159,7 +160,7 @@ void check_numbers() {
       }
 }
 
-// Bytes on this rank's GPU.
+// Returns the bytes on this rank's GPU.
 int64_t bytes_there(const Group& world, MemoryTag tag) { return live_bytes(gpu_here(world), tag); }
 
 void check_places() {

@@ -1,4 +1,4 @@
-// A vision transformer that can be cut in many ways, and inputs for it.
+// A Vision Transformer that can be cut in many ways, and inputs for it.
 #pragma once
 
 #include "booster/booster.h"
@@ -15,7 +15,7 @@ inline Model small_vit(int64_t heads = 6) {
                                               .num_heads = heads});
 }
 
-// From -1 to 1, always the same for a seed.
+// Returns values from -1 to 1, always the same for a seed.
 inline Tensor numbers(const Shape& shape, uint64_t seed) {
   Generator generator(seed);
   return uniform(shape, -1, 1, {}, generator);

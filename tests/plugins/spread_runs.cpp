@@ -19,16 +19,16 @@ namespace {
 
 constexpr std::array<const char*, 3> rules = {"sgd", "adamw", "lamb"};
 constexpr const char* on_gpus_variable = "SPREAD_ON_GPUS";
-// How ranks are connected, where that is not by shared memory alone.
+// How ranks are connected, unless only shared memory is used.
 constexpr const char* over_variable = "SPREAD_OVER";
 
-// On GPUs each rank has the next one, as far as there are others.
+// On GPUs each rank uses the next GPU, modulo their number.
 Spread spread_of(const SpreadMaker& make, const World& world) {
   Spread spread = make(world.group());
   if (is_on_gpus()) {
     spread.device = {DeviceType::cuda,
                      static_cast<int8_t>(world.rank % kernels::cuda_device_count())};
-    spread.deeper *= 2;  // NCCL rounds sums in 16 bits at every rank
+    spread.deeper *= 2;  // NCCL rounds 16-bit sums at every rank
   }
   return spread;
 }
@@ -56,7 +56,7 @@ void check_resume(const StrategyLevel& strategy, const SpreadMaker& make) {
   CHECK(resume(strategy, spread, test_folder() + "/" + spread.name + strategy.name) == "");
 }
 
-// A strategy of each width. Under mpirun ranks have no folder of their test.
+// Trains one strategy per width. Under mpirun ranks have no test folder.
 void train_few(const SpreadMaker& spread) {
   for (const StrategyLevel& strategy : strategy_levels()) {
     const std::string name = strategy.name;

@@ -1,4 +1,4 @@
-// Which strategies and optimizers train spread in which way, on which ranks.
+// The combinations of strategies, optimizers, layouts and ranks under test.
 #pragma once
 
 #include "tests/parallel/ranks.h"
@@ -6,27 +6,27 @@
 
 namespace booster::testing {
 
-// What this rank does of it. All ranks call it.
+// Returns this rank's part of a layout. Collective.
 using SpreadMaker = std::function<Spread(const Group& world)>;
 
-// Trains in fp32, and in this run's share of all strategies by all optimizers and their resumes
-// (tests/draws.h): doctest checks. With EQUIVALENCE=FILE it adds the distances to that file, of
-// which scripts/equivalence.sh makes a table.
+// Trains every strategy with every optimizer, and resumes; these are doctest checks. With
+// EQUIVALENCE=FILE the distances are appended to the file, from which scripts/equivalence.sh makes
+// a table.
 void train_all(const SpreadMaker& spread);
-// As above, but takes one optimizer for each strategy, in turn from `turn` on, and on GPUs every
-// sixth strategy.
+// Trains strategies with one optimizer each, in turn; resumes some. With EQUIVALENCE it trains all
+// strategies, else every other one (every sixth on GPUs) and fp32. `turn` is the starting point.
 void train_in_turn(const SpreadMaker& spread, size_t turn);
-// `run_ranks` on 4 ranks over Gloo alone, on two machines (shared memory and Gloo), and over MPI
-// where there is one, in a few strategies.
+// `run_ranks` on 4 ranks over Gloo alone, on two machines (shared memory and Gloo), and over MPI if
+// available, with a few strategies.
 void run_ranks_over_each(const std::string& test_case);
-// With the model on GPUs, in turn instead of all: as many GPUs as ranks, so that NCCL connects
-// them, or fewer.
+// Trains with the model on GPUs, in turn instead of all combinations. There are as many GPUs as
+// ranks, so that NCCL connects them, or fewer.
 void run_ranks_on_gpus(const std::string& test_case, int size, int gpus);
 inline void run_ranks_on_gpus(const std::string& test_case, int size) {
   run_ranks_on_gpus(test_case, size, size);
 }
 
-// Whether this rank was started so.
+// Returns whether this rank was started by run_ranks_on_gpus.
 bool is_on_gpus();
 
 }  // namespace booster::testing

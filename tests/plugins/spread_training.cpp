@@ -15,7 +15,8 @@ constexpr int infinite_loss_at = 0, infinite_gradient_at = 2;
 
 Optimizer optimizer_for(const std::string& rule, const Model& model, double rate) {
   if (rule == "sgd") return SGD(model.parameters(), {.lr = 0.2 * rate, .momentum = 0.9});
-  // A large eps: else the smallest gradients, mere rounding, move weights as far as others.
+  // eps is large: otherwise the smallest gradients, mere rounding, would move weights as far as
+  // others.
   constexpr double eps = 1e-3, decay = 0.01;
   const double lr = 0.01 * rate;
   if (rule == "lamb")
@@ -40,7 +41,7 @@ class Training {
   Training(const StrategyLevel& strategy, const Spread& spread, const std::string& rule)
       : spread_(spread),
         booster_({.plugin = spread.plugin, .mixed_precision = strategy.make}),
-        // Only rank 0's numbers count.
+        // Only rank 0's values count.
         model_(drawn(spread, 3 + booster_.plugin().group().rank())),
         skips_(strategy.skips),
         boosted_(boost(optimizer_for(rule, model_, spread.rate))) {
@@ -48,7 +49,7 @@ class Training {
     for (const auto& [name, tensor] : held()) result_.start.push_back({name, tensor.clone()});
   }
 
-  // Steps [first, last).
+  // Runs steps [first, last).
   const Trained& run(int first, int last) {
     for (int i = first; i < last; ++i) step(i);
     result_.state = held();
@@ -75,7 +76,7 @@ class Training {
                           ConstantLR(optimizer));
   }
 
-  // One element of one gradient becomes infinite where a step asks for it, on one rank.
+  // Makes one element of one gradient infinite on one rank in the steps that ask for it.
   void break_gradient() {
     const Group group = booster_.plugin().group();
     const int breaking = spread_.breaking_rank < 0 ? group.size() - 1 : spread_.breaking_rank;
@@ -119,10 +120,10 @@ class Training {
     result_.is_exact.push_back(is_exact);
   }
 
-  // Two losses in each step. The first is clipped before the second comes, or not exchanged.
+  // Runs two losses. The first is clipped before the second one, or not communicated.
   void step(int i) {
     auto& optimizer = boosted_.optimizer;
-    if (i != 7) optimizer.zero_grad();  // a step without it goes on from the gradients before
+    if (i != 7) optimizer.zero_grad();  // without it the step adds to the earlier gradients
     loss_breaks_ = skips_ && i == infinite_loss_at && spread_.share == spread_.shares - 1;
     gradient_breaks_ = skips_ && i == infinite_gradient_at;
     double norm = 0;
@@ -170,13 +171,13 @@ Model network() {
                      Tanh(), Linear(hidden, features)});
 }
 
-// Of what training changed, relative to its norm.
+// Relative to the norm of what training changed.
 double tolerance_of(const StrategyLevel& strategy, Digits sent) {
   constexpr double by_digits[] = {1e-12, 1e-5, 3e-3, 2e-2, 0.3};
   return by_digits[static_cast<size_t>(std::max(strategy.computed, sent))];
 }
 
-// Trains spread and alone; "" or how they differ.
+// Trains distributed and alone; returns how they differ.
 Distance train(const StrategyLevel& strategy, const Spread& spread, const std::string& rule) {
   Spread one = spread;
   one.plugin = SinglePlugin({.on_every_rank = true});
@@ -204,7 +205,7 @@ Distance train(const StrategyLevel& strategy, const Spread& spread, const std::s
   return far;
 }
 
-// Trains on from a checkpoint, in fresh objects; "" or what is not the same bits.
+// Resumes from a checkpoint in fresh objects; returns "" or what is not bitwise equal.
 std::string resume(const StrategyLevel& strategy, const Spread& spread, const std::string& folder) {
   Training first(strategy, spread, "adamw"), second(strategy, spread, "adamw");
   first.run(0, saved_at);

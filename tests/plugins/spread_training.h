@@ -1,6 +1,6 @@
-// Trains a small model spread over ranks and in one process, in a way that touches all that a
-// plugin has to keep right: two losses a step, accumulation without exchange, clips by value and
-// norm between and after them, a step without zero_grad, overflows of a loss and of one element.
+// Trains a small model both distributed and in one process. Covers everything that a plugin must
+// keep right: two losses per step, accumulation without communication, clips by value and norm
+// between and after them, a step without zero_grad, and overflows of a loss and of one element.
 #pragma once
 
 #include "booster/booster.h"
@@ -13,41 +13,41 @@ namespace booster::testing {
 
 constexpr int64_t batch = 12, features = 32, hidden = 64;
 
-// Three linear layers, "0", "3" and "5", with LayerNorm, GELU and tanh between them.
+// Returns three linear layers, "0", "3" and "5", with LayerNorm, GELU and tanh between them.
 Model network();
 
-// A way to spread a model, and how the ranks see a batch.
+// A way to distribute a model, and how the ranks see a batch.
 struct Spread {
   std::string name;
   Choice<Plugin> plugin = SinglePlugin({.on_every_rank = true});
-  std::function<Model()> model;  // its parameters are drawn
-  // What the model gets, and is to give, of rows of numbers between -1 and 1.
+  std::function<Model()> model;  // its parameters are random
+  // Maps rows of values between -1 and 1 to the model's input and target.
   using Rows = std::function<Tensor(const Tensor& numbers)>;
   Rows input = [](const Tensor& numbers) { return numbers; };
   Rows target = [](const Tensor& numbers) { return numbers; };
-  int shares = 1, share = 0;  // of each batch, here
+  int shares = 1, share = 0;  // of each batch; this rank's share
   bool by_pipeline = false;
-  Device device = {};             // of the model; what it is compared with trains on the CPU
-  int breaking_rank = -1;         // has an infinite gradient in one step; the last one
+  Device device = {};             // of the model; its reference trains on the CPU
+  int breaking_rank = -1;         // rank with an infinite gradient in one step; the last one
   std::string broken = "5.bias";  // the parameter of that gradient
-  Digits sent = Digits::f64;      // of gradients between ranks: f64: all that they have
-  double rate = 1;                // of learning
-  double deeper = 1;              // than a few layers, for whose rounding in 16 bits tolerances are
+  Digits sent = Digits::f64;      // precision of gradients between ranks; f64: full
+  double rate = 1;                // learning rate
+  double deeper = 1;              // depth relative to the few layers that 16-bit tolerances assume
 };
 
-// How far the two are apart, relative to what training changed.
+// The distance between the two trainings, relative to what training changed.
 struct Distance {
   double state = 0, told = 0, part = 0;
   std::string difference;  // "": within the strategy's tolerance
 };
 
 double tolerance_of(const StrategyLevel& strategy, Digits sent = Digits::f64);
-// Trains by an optimizer ("sgd", "adamw", "lamb") spread, and alone. All ranks call it.
+// Trains with an optimizer ("sgd", "adamw", "lamb") distributed and alone. Collective.
 Distance train(const StrategyLevel& strategy, const Spread& spread, const std::string& rule);
-// Trains on from a checkpoint, in fresh objects; "" or what is not the same bits.
+// Resumes from a checkpoint in fresh objects; returns "" or what is not bitwise equal.
 std::string resume(const StrategyLevel& strategy, const Spread& spread, const std::string& folder);
-// Trains on from it on another device, or spread otherwise over the same ranks: with the same bits
-// at first, then within the strategy's tolerance; "" or what differs.
+// Resumes it on another device, or in another layout on the same ranks. The state must be bitwise
+// equal at first, then within the strategy's tolerance; returns "" or what differs.
 std::string resume_elsewhere(const StrategyLevel& strategy, const Spread& spread,
                              const Spread& other, const std::string& folder);
 

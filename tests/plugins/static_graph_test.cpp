@@ -1,4 +1,5 @@
-// torch_ddp where ranks use different parameters: found anew in each step, or known from the first.
+// torch_ddp with ranks that use different parameters: searched in each step, or known from the
+// first.
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/optim/algorithms/sgd.h"
@@ -28,7 +29,7 @@ struct Holder : Module {
   Tensor forward(const Tensor& x) override { return x; }
 };
 
-// The parameters that each rank uses, in the order of use.
+// Returns the parameters that each rank uses, in order of use.
 std::vector<std::vector<size_t>> drawn_uses(std::mt19937& random, int ranks) {
   std::vector<size_t> all(count);
   for (size_t i = 0; i < count; ++i) all[i] = i;
@@ -36,12 +37,12 @@ std::vector<std::vector<size_t>> drawn_uses(std::mt19937& random, int ranks) {
   std::vector<std::vector<size_t>> uses(static_cast<size_t>(ranks));
   for (auto& mine : uses)
     for (const size_t i : all)
-      if (random() % 3 != 0 && i != 5) mine.push_back(i);  // p5 is nobody's
+      if (random() % 3 != 0 && i != 5) mine.push_back(i);  // no rank uses p5
   return uses;
 }
 
-// A pass adds `factor` x (rank + 1) to the gradients of what a rank uses, here and in the plain
-// model: the mean over the ranks, or nothing.
+// A pass adds `factor` x (rank + 1) to the gradients of the parameters that a rank uses. The plain
+// model adds the mean over the ranks, or nothing.
 class Passes {
  public:
   Passes(const TorchDDPOptions& options, std::vector<std::vector<size_t>> uses, const World& world)
@@ -148,7 +149,7 @@ TEST_CASE("rank: another graph" * doctest::skip()) {
   };
   pass({0, 1});
   pass({1, 0});
-  const bool other = world.rank == 0;  // the other rank does not wait for ever
+  const bool other = world.rank == 0;  // the other rank does not wait forever
   if (!other) return pass({0, 1});
   CHECK_THROWS_WITH_AS(pass({0, 2}),
                        doctest::Contains("p1 got no gradient in this step, and one in the first"),

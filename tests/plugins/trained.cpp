@@ -16,9 +16,9 @@ double norm_of(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(sum);
 }
 
-// A tensor of the wanted state, its start (0 for what an optimizer keeps) and the got one: how far
-// they are apart, relative to what training changed. Numbers are rounded besides, in f32 by each of
-// some steps: a scale near 1 that hardly changed has few digits of its change.
+// Returns the distance of `got` from `want`, relative to what training changed from `start` (0 for
+// optimizer state). Also allows for rounding, in f32 over some steps: for a scale near 1 that
+// hardly changes, it covers most digits of the change.
 double distance(const std::vector<double>& got, const std::vector<double>& want,
                 const std::vector<double>& start, DType dtype) {
   const double rounding = dtype == DType::f16    ? 0x1p-11
@@ -30,7 +30,7 @@ double distance(const std::vector<double>& got, const std::vector<double>& want,
   return std::max(apart, 0.0) / (norm_of(want, start) + 1e-18);
 }
 
-// A mean of gradients: a sum that cancels, in 16 bits, is further off than the weights it moves.
+// A mean of gradients is a cancelling sum: in 16 bits its error is larger than the weights' error.
 bool is_moment(const std::string& name) {
   return name.ends_with("exp_avg") || name.ends_with("exp_avg_sq") ||
          name.ends_with("momentum_buffer");
@@ -70,7 +70,7 @@ std::string compare(const StateDict& got, const Trained& want, const StateDict& 
     if (found->shape() != tensor.shape() || found->dtype() != tensor.dtype())
       return fmt::format("{}: {} {}, want {} {}", name, name_of(found->dtype()), found->shape(),
                          name_of(tensor.dtype()), tensor.shape());
-    if (name.ends_with("compensation")) continue;  // the digits that rounding left
+    if (name.ends_with("compensation")) continue;  // digits lost to rounding
     const auto values = tensor.to_vector<double>();
     const Tensor* start = find(want.start, name);
     const bool same = start && start->shape() == tensor.shape();

@@ -1,4 +1,4 @@
-// What a training told and left, and how far that is from what another did.
+// The reports and final state of a training, and its distance from another.
 #pragma once
 
 #include "booster/booster.h"
@@ -8,27 +8,27 @@
 
 namespace booster::testing {
 
-// What a training told and left.
+// The reports and final state of a training.
 struct Trained {
-  std::vector<double> told;  // of each step: skipped, loss scale, norm (0: not asked), loss
+  std::vector<double> told;  // per step: skipped, loss scale, norm (0: not read), loss
   std::vector<bool> is_exact;
-  StateDict start, state;  // weights, and what the optimizer keeps
-  StateDict scales;        // the strategy's own
+  StateDict start, state;  // weights and optimizer state
+  StateDict scales;        // the strategy's state
 };
 
-// The tensor of that name, or null.
+// Returns the tensor of that name, or null.
 const Tensor* find(const StateDict& state, const std::string& name);
-// Without what other ranks have.
+// Returns the state without other ranks' parts.
 StateDict held_here(StateDict state);
 
-// "" or what `got` has other bits of, or has not.
+// Returns "" or what in `got` is missing or not bitwise equal.
 std::string different_bits(const StateDict& got, const StateDict& want);
-// "" or what of `wanted`, the state of `want` or a part of it, is not as it should be; `worst` is
-// the largest distance. Means of gradients may be `deeper` times further off.
+// Returns "" or what in `wanted`, all or part of the state of `want`, is out of tolerance; `worst`
+// is the largest distance. Means of gradients may be off by `deeper` times more.
 std::string compare(const StateDict& got, const Trained& want, const StateDict& wanted,
                     double tolerance, double deeper, double& worst);
 std::string compare_told(const Trained& got, const Trained& want, double tolerance, double& worst);
-// What all ranks must have the same bits of.
+// Checks what must be bitwise equal on all ranks.
 std::string compare_ranks(const Group& world, const Trained& got, bool with_scales);
 
 }  // namespace booster::testing

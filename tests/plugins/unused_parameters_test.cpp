@@ -1,5 +1,5 @@
-// Parameters that take no part in a loss: of ranks that see different data some may lack a gradient
-// that others have; where there is one such rank nothing is wrong.
+// Parameters outside a loss. Ranks with different data may lack a gradient that other ranks have.
+// With a single such rank this is no error.
 #include "tests/error_of.h"
 #include "tests/parallel/ranks.h"
 
@@ -25,14 +25,14 @@ class Idle : public Module {
   Tensor idle;
 };
 
-// Of a step; "": there was none, and only what has a gradient moved.
+// Returns the error of a step; "": none, and only parameters with a gradient moved.
 std::string error_of_step(const Choice<Plugin>& plugin) {
   return error_of([&] {
     Booster booster({.plugin = plugin});
     const Model model = Idle();
     auto [net, optimizer] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
     booster.backward(sum(net(ones({2, 6}))), optimizer);
-    const double norm = optimizer.step().grad_norm();  // outside of a CHECK, which catches errors
+    const double norm = optimizer.step().grad_norm();  // not in a CHECK: it catches errors
     CHECK(norm > 0);
     const WholeParameters whole(net);
     for (const NamedTensor& parameter : model.parameters())

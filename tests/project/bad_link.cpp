@@ -2,8 +2,9 @@
 // silent, without the kernel's netem: packets pass through this program between two TUN devices.
 //   bad_link NAMESPACE_A NAMESPACE_B [--delay_ms 50] [--jitter_ms 5] [--loss 0.01] [--reorder 0.2]
 //            [--duplicate 0.01] [--reset_after SECONDS] [--cut_after SECONDS] [--seed 1]
-// The devices are called "bad"; it says "ready" when both exist. The seconds count from the first
-// packet of 1000 bytes or more. A reset ends each TCP connection that sends in the second after it.
+// Both devices are named "bad"; the program prints "ready" when both exist. Seconds count from the
+// first packet of at least 1000 bytes. A reset ends each TCP connection that sends within the
+// following second.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/if.h>
@@ -45,7 +46,7 @@ int open_device(const std::string& space) {
   return file;
 }
 
-// RFC 1071, of 16-bit words that begin with `sum`.
+// Returns the checksum of RFC 1071 over 16-bit words, starting with `sum`.
 uint16_t checksum(const unsigned char* bytes, size_t count, uint32_t sum) {
   for (size_t i = 0; i + 1 < count; i += 2)
     sum += static_cast<uint32_t>(bytes[i] << 8 | bytes[i + 1]);
@@ -54,7 +55,7 @@ uint16_t checksum(const unsigned char* bytes, size_t count, uint32_t sum) {
   return htons(static_cast<uint16_t>(~sum));
 }
 
-// The packet becomes the end of its connection, as the receiver sees it. RFC 9293, section 3.1.
+// Turns the packet into a reset of its connection, as the receiver sees it (RFC 9293, section 3.1).
 void make_reset(Packet& packet) {
   if (packet.size() < sizeof(iphdr) + sizeof(tcphdr) || packet[9] != IPPROTO_TCP) return;
   const size_t ip_bytes = (packet[0] & 15U) * 4, bytes = ip_bytes + sizeof(tcphdr);

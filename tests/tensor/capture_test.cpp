@@ -1,4 +1,4 @@
-// Work that is captured and replayed, beside the same work as it is.
+// Captured and replayed work, against the same work uncaptured.
 #include "core/tensor/capture/captured_work.h"
 #include "core/tensor/exchange/dlpack.h"
 #include "core/tensor/memory/allocator.h"
@@ -32,8 +32,8 @@ Bits bits_of(const Tensor& x) {
 
 Tensor on_gpu_of(const Tensor& x) { return x.to(gpu); }
 
-// A program of drawn calls: it reads inputs, changes a state in place and returns results. The same
-// seed is the same program.
+// A program of random calls: it reads inputs, changes a state in place and returns results. The
+// same seed gives the same program.
 class Program {
  public:
   Program(uint32_t seed, int64_t size) : seed_(seed), size_(size) {}
@@ -51,7 +51,7 @@ class Program {
         case 3: values.push_back(running_sums(any())); break;
         case 4: values.push_back(uniform({size_}, -1, 1, {.device = gpu})); break;
         case 5: changed.add_(any(), 0.5); break;
-        // What is freed here is used again by what comes.
+        // Memory freed here is reused by later values.
         case 6: values.erase(values.begin() + static_cast<int64_t>(draw() % values.size())); break;
       }
       if (values.empty()) values.push_back(full({size_}, 0.5, {.device = gpu}));
@@ -76,7 +76,7 @@ class Program {
   int64_t size_;
 };
 
-// Captured work beside the same work as it is, each with a state of its own.
+// Captured work and the same work uncaptured, each with its own state.
 struct Pair {
   Pair(uint32_t seed, int64_t size, std::vector<Tensor> given)
       : program(seed, size), inputs(std::move(given)), state(zeros({size}, {.device = gpu})),
@@ -88,7 +88,7 @@ struct Pair {
     CHECK(default_generator().state() == before);
   }
 
-  // Both continue the thread's generator from the same place.
+  // Both start from the same position of the thread's generator.
   void check_replay() {
     const RandomState before = default_generator().state();
     const uint32_t version = state.version();
@@ -111,7 +111,7 @@ struct Pair {
   CapturedWork captured;
 };
 
-// A plain tensor whose numbers must stay what they are.
+// An uncaptured tensor whose values must not change.
 struct Bystander {
   explicit Bystander(int64_t size) : tensor(uniform({size}).to(gpu)), bits(bits_of(tensor)) {}
   Tensor tensor;
@@ -191,14 +191,14 @@ TEST_CASE("GPU: captured work keeps what it uses, and its memory is its own" * o
       });
       result = captured.results()[0];
     }
-    // The memory of x, and of the temporary one, which nobody holds.
+    // Tries to reuse the memory of x and of the temporary, which nothing holds any more.
     std::vector<Tensor> others;
     for (int i = 0; i < 6; ++i) others.push_back(full({3000}, -1, {.device = gpu}));
     captured.replay();
     CHECK(result.to_vector<float>() == std::vector<float>(3000, 10));
     for (const Tensor& each : others) CHECK(each.to_vector<float>()[2999] == -1);
     captured = {};
-    CHECK(result.to_vector<float>()[17] == 10);  // it stays, and its block is common from now on
+    CHECK(result.to_vector<float>()[17] == 10);  // it stays valid; its block is shared now
   }
   CHECK(allocator_stats().live_bytes == live_before);
 }
@@ -280,7 +280,7 @@ TEST_CASE("GPU: other threads go on with the GPU while work is captured, and are
 }
 
 TEST_CASE("GPU: a kernel's own memory is the captured work's as long as it lives" * on_gpu()) {
-  // Some MB of it, for which a thread's memory grows and is exchanged, at the capture and later.
+  // Some MB, for which a thread's memory grows and is replaced, during the capture and later.
   const auto written = [](int64_t n) {
     const Tensor index = arange(n, {DType::i64, gpu}), from = full({n}, 4, {.device = gpu});
     const Tensor out = zeros({n}, {.device = gpu});
@@ -323,7 +323,7 @@ TEST_CASE("GPU alone: out of memory within a capture is an error, and the memory
   empty_cache();
   CHECK(capture(gpu, [&] {
           { const Tensor first = empty({half}, {DType::u8, gpu}); }
-          return std::vector<Tensor>{empty({half}, {DType::u8, gpu}).fill_(1)};  // the same block
+          return std::vector<Tensor>{empty({half}, {DType::u8, gpu}).fill_(1)};  // reuses the block
         }).results()[0].defined());
   empty_cache();
 }

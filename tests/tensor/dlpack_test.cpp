@@ -1,5 +1,5 @@
-// Tensors handed to others and taken from them: the same numbers in the same memory, which lives as
-// long as anybody needs it.
+// Tensors exchanged with other libraries: the same values in the same memory, which lives as long
+// as it is needed.
 #include "core/tensor/exchange/dlpack.h"
 
 #include "core/tensor/capture/captured_work.h"
@@ -23,7 +23,7 @@ using namespace booster::dlpack;
 
 namespace {
 
-// A foreign library's tensor: counts how often it is deleted.
+// Another library's tensor; counts how often it is deleted.
 struct Foreign {
   explicit Foreign(DLDataType type, std::vector<int64_t> sizes, std::vector<int64_t> steps = {},
                    size_t bytes = 4096)
@@ -49,7 +49,7 @@ std::string refusal(Foreign& foreign) {
   try {
     from_dlpack(&foreign.managed);
   } catch (const Error& error) {
-    CHECK(foreign.deleted == 1);  // taken over all the same
+    CHECK(foreign.deleted == 1);  // taken over despite the error
     return error.what();
   }
   return "taken";
@@ -59,7 +59,7 @@ bool says(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
 
-// A drawn view of a fresh tensor: sliced, turned, expanded.
+// Returns a random view of a fresh tensor: sliced, transposed, expanded.
 Tensor drawn_view(std::mt19937& random, DType dtype) {
   const auto below = [&](int64_t n) {
     return std::uniform_int_distribution<int64_t>(0, n - 1)(random);
@@ -89,7 +89,7 @@ Tensor drawn_view(std::mt19937& random, DType dtype) {
   return x;
 }
 
-// Another library's stream on the GPU: what its kernels do is done on that.
+// Another library's stream on the GPU, which its kernels run on.
 struct ForeignStream {
   static void queue(const std::function<void()>& body) {
     kernels::cuda_module()->run_beside(gpu.index, body);
@@ -171,7 +171,7 @@ TEST_CASE("a foreign tensor is deleted once, when the last view on it is gone") 
   CHECK(from_dlpack(&empty.managed).shape() == Shape{2, 0, 3});
   CHECK(empty.deleted == 1);
   Foreign kept({kDLFloat, 64, 1}, {});
-  kept.managed.deleter = nullptr;  // memory that nobody has to free
+  kept.managed.deleter = nullptr;  // memory that needs no freeing
   CHECK(from_dlpack(&kept.managed).numel() == 1);
 }
 
@@ -225,7 +225,7 @@ TEST_CASE("GPU: a foreign tensor is read behind what made it, and reused behind 
       foreign.managed.dl_tensor.data = memory.data();
       ForeignStream::queue([&] { fill_by_kernel(memory, round); });
       const Tensor read = untracked::cast(from_dlpack(&foreign.managed, stream), DType::f64);
-      CHECK(foreign.deleted == 1);  // the memory is somebody else's from here on
+      CHECK(foreign.deleted == 1);  // other code owns the memory from here on
       ForeignStream::queue([&] { fill_by_kernel(memory, -1); });
       ForeignStream::finish();
       CHECK(read.to_vector<double>() == std::vector<double>(1000, round));
@@ -246,14 +246,14 @@ TEST_CASE("GPU: a tensor that is given away is read behind what made it, and reu
       x = Tensor();
       given->deleter(given);
       const Tensor next = full({1000}, -1, {.device = gpu});
-      CHECK(next.data() == data);  // or the test would show nothing
+      CHECK(next.data() == data);  // otherwise the test would prove nothing
       kernels::device_synchronize(gpu);
       ForeignStream::finish();
       CHECK(seen.to_vector<float>() == std::vector<float>(1000, static_cast<float>(round)));
     }
 }
 
-// CUDA waits for no whole GPU while somebody captures work there.
+// CUDA does not wait for a whole GPU while a thread captures work there.
 TEST_CASE("GPU: a foreign tensor without a stream is taken once another thread has captured" *
           on_gpu()) {
   const Tensor memory = full({1000}, 3, {.device = gpu}), x = full({1000}, 4, {.device = gpu});

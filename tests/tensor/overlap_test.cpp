@@ -1,4 +1,4 @@
-// Functions in place where tensors share memory with themselves or with what they read.
+// In-place functions on tensors that share memory with themselves or with their inputs.
 #include "core/tensor/tensor.h"
 
 #include <doctest/doctest.h>
@@ -21,7 +21,7 @@ TEST_CASE("a change in place by a view of the same memory reads what was there b
   x.add_(untracked::transpose(x, 0, 1), 2);
   CHECK(values(x) == values(before.clone().add_(turned, 2)));
   x = numbers();
-  x.add_(untracked::select(x, 0, 1));  // a row, for all of them
+  x.add_(untracked::select(x, 0, 1));  // one row, added to all rows
   CHECK(values(x) == values(before.clone().add_(untracked::select(before, 0, 1))));
   x = numbers();
   untracked::narrow(x, 0, 1, 599).add_(untracked::narrow(x, 0, 0, 599));
@@ -39,10 +39,10 @@ TEST_CASE("a tensor with several elements at one place is not changed in place")
   CHECK_THROWS_WITH_AS(wide.add_(ones({3})), doctest::Contains("add_: several elements"), Error);
   CHECK_THROWS_WITH_AS(wide.copy_(ones({3})), doctest::Contains("copy_: several elements"), Error);
   CHECK_THROWS_WITH_AS(wide.mul_(2), doctest::Contains("want a clone()"), Error);
-  CHECK(wide.fill_(4).to_vector<float>() == std::vector<float>{4, 4, 4});  // all to the same
+  CHECK(wide.fill_(4).to_vector<float>() == std::vector<float>{4, 4, 4});  // the same value for all
   Tensor windows = untracked::strided(line, {4, 3}, {2, 1}, 0);
   CHECK_THROWS_WITH_AS(windows.add_(ones({4, 3})), doctest::Contains("several elements"), Error);
-  // Neither step leads beyond the other's, and yet no two elements meet: 0, 2, 3, 5.
+  // Neither stride exceeds the other's extent, yet no two elements overlap: 0, 2, 3, 5.
   untracked::strided(line, {2, 2}, {3, 2}, 0).mul_(2);
   CHECK(line.to_vector<float>() == std::vector<float>{2, 1, 2, 2, 1, 2, 1, 1, 1});
 }

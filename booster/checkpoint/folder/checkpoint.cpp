@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* latest_name = "latest";
 
-// Newest first. One that a killed writer set aside counts where nothing has its name.
+// Returns the folders, newest first. A folder that a killed writer set aside counts if no other has
+// its name.
 std::vector<fs::path> checkpoint_folders(const fs::path& root) {
   std::vector<fs::path> folders;
   for (const auto& entry : entries_of(root)) {
@@ -36,7 +37,7 @@ bool all_finite(const nlohmann::json& value) {
   return !value.is_structured() || std::all_of(value.begin(), value.end(), all_finite);
 }
 
-// JSON cannot represent everything that a nlohmann::json can: refuse it now, not on resume.
+// A nlohmann::json can hold values that JSON text cannot: refuse them now, not on resume.
 std::string state_text(const nlohmann::json& state) {
   check(state.is_object(), "checkpoint: state; got {}, want an object", state.type_name());
   for (const auto& [key, value] : state.items()) {
@@ -50,8 +51,8 @@ std::string state_text(const nlohmann::json& state) {
   }
 }
 
-// The link shows humans which is the newest; nothing depends on it, so a file system without links
-// works too.
+// The link shows humans the newest checkpoint. No code depends on it, so a file system without
+// links works too.
 void point_latest_at(const fs::path& root, const fs::path& folder) {
   const fs::path temporary = root / (std::string(latest_name) + ".new");
   std::error_code ignored;
@@ -62,7 +63,7 @@ void point_latest_at(const fs::path& root, const fs::path& folder) {
 
 enum class Health { looks_whole, broken, unreadable };
 
-// Whether every file exists with its size; the content was checked when it was written.
+// Checks that every file exists with its size; the content was checked when it was written.
 Health health_of(const fs::path& folder) {
   try {
     for (const auto& file : read_manifest(folder).files)
@@ -73,8 +74,9 @@ Health health_of(const fs::path& folder) {
   }
 }
 
-// Keeps the newest `keep` complete ones, of which `newest` is known to be one, and removes the
-// rest, as far as we made it. One that cannot be read now may be complete: it stays, uncounted.
+// Keeps the newest `keep` complete checkpoints, of which `newest` is known to be complete, and
+// removes the rest that we made. A checkpoint that cannot be read now may be complete: it stays,
+// uncounted.
 void prune(const fs::path& root, const fs::path& newest, int keep) {
   int kept = 1;
   for (const auto& folder : checkpoint_folders(root)) {
@@ -88,7 +90,7 @@ void prune(const fs::path& root, const fs::path& newest, int keep) {
   }
 }
 
-// What was saved is safe; a folder that cannot be listed now is cleared up by a later save.
+// The new checkpoint is safe; a later save removes old ones if the folder cannot be listed now.
 void prune_if_readable(const fs::path& root, const fs::path& newest, int keep) {
   try {
     prune(root, newest, keep);
@@ -116,7 +118,7 @@ struct CheckpointWriter::Body {
   int keep;
   AtomicFolder folder;
   ShardedWriter tensors;
-  size_t begun = 0;  // kinds before it have a file, or have no tensors
+  size_t begun = 0;  // kinds before this have a file, or no tensors
 
   Body(const fs::path& root, int64_t step, const SaveOptions& options)
       : root(root),
@@ -126,7 +128,7 @@ struct CheckpointWriter::Body {
         folder(target),
         tensors(folder.path(), shard_limit(options.size_per_shard, "checkpoint")) {}
 
-  // Model and optimizer have a file also where they have no tensor.
+  // Model and optimizer have a file even without tensors.
   void begin(TensorKind kind) {
     for (; begun <= static_cast<size_t>(std::min(kind, TensorKind::optimizer)); ++begun)
       tensors.begin(name_of(tensor_kinds[begun]));
@@ -152,7 +154,7 @@ void CheckpointWriter::write() { body_->tensors.write(); }
 
 fs::path CheckpointWriter::commit(const nlohmann::json& state, const nlohmann::json& about) {
   Body& body = *body_;
-  body.begin(TensorKind::optimizer);  // also where it keeps no tensor
+  body.begin(TensorKind::optimizer);  // writes a file even without tensors
   Manifest manifest{body.step, {}, about};
   manifest.files.push_back(write_new_file(body.folder.path(), state_name, state_text(state)));
   for (ManifestFile& file : body.tensors.finish()) manifest.files.push_back(std::move(file));
@@ -179,7 +181,7 @@ fs::path save_checkpoint(const fs::path& root, const CheckpointContents& content
 
 std::optional<fs::path> latest_checkpoint(const fs::path& root,
                                           const std::function<void(const std::string&)>& report) {
-  std::string problem;  // of the newest
+  std::string problem;  // of the newest broken one
   for (const auto& folder : checkpoint_folders(root)) {
     try {
       verify_checkpoint(folder);

@@ -1,4 +1,4 @@
-// What a checkpoint's folder and its files are called; for the files of this room only.
+// Names of a checkpoint's folder and files; internal to this folder.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace booster {
 inline constexpr std::string_view step_folder_prefix = "step-";
 inline constexpr const char* state_name = "state.json";
 
-// The step of a folder named step-N, or -1.
+// Returns the step of a folder named step-N, or -1.
 int64_t step_of(const std::filesystem::path& folder);
 
 }  // namespace booster

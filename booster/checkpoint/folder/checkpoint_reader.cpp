@@ -56,7 +56,7 @@ const ManifestFile* CheckpointReader::find(const std::string& name) const {
   return found == manifest_.files.end() ? nullptr : &*found;
 }
 
-// Reads the file as a whole, and returns it if it is what the manifest names.
+// Reads the whole file and returns it if it matches the manifest.
 template <class Read>
 auto CheckpointReader::read_listed(const std::string& name, Read&& read) const {
   const fs::path path = folder_ / name;
@@ -71,7 +71,7 @@ auto CheckpointReader::read_listed(const std::string& name, Read&& read) const {
     check_content(*want, path, want->bytes, hash.digest());
     return content;
   } catch (const Error&) {
-    verify_manifest({manifest_.step, {*want}, {}}, folder_);  // says more than what a parser met
+    verify_manifest({manifest_.step, {*want}, {}}, folder_);  // more precise than a parser's error
     throw;
   }
 }

@@ -21,7 +21,7 @@ constexpr JsonLimits manifest_limits = {.bytes = size_t{16} << 20, .nodes = 1'00
   fail_data("{}: not a manifest: {}", path.string(), problem);
 }
 
-// A file directly in the folder: no path, no parent.
+// Accepts a file directly in the folder: no path, no parent.
 bool is_file_name(const std::string& name) {
   return !name.empty() && name.find('/') == name.npos && name != "." && name != "..";
 }

@@ -26,15 +26,16 @@ struct Manifest {
 
 inline constexpr const char* manifest_name = "manifest.json";
 
-// Reads FOLDER/manifest.json. Error of kind data if it is not a manifest, names no file, a file
-// twice or one outside the folder, or comes from a later version of the format.
+// Reads FOLDER/manifest.json. Throws an Error of kind data if it is not a manifest; if it names no
+// file, a file twice or one outside the folder; or if it comes from a later version of the format.
 Manifest read_manifest(const std::filesystem::path& folder);
-// The SHA-256 of FOLDER/manifest.json, and so of the whole checkpoint: whether two ranks see the
-// same one.
+// Returns the SHA-256 of FOLDER/manifest.json, which identifies the whole checkpoint. Ranks compare
+// it to check that they see the same one.
 std::string manifest_hash(const std::filesystem::path& folder);
-// Error of kind data that names the first file that is missing or whose size or content differs.
+// Throws an Error of kind data that names the first file that is missing or whose size or content
+// differs.
 void verify_manifest(const Manifest& manifest, const std::filesystem::path& folder);
-// The same for one file, of which this was read.
+// The same check for one file, given the size and SHA-256 that were read.
 void check_content(const ManifestFile& want, const std::filesystem::path& path, uint64_t bytes,
                    const std::string& sha256);
 

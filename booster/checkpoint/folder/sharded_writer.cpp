@@ -39,7 +39,7 @@ void ShardedWriter::add(const std::string& stem, const std::string& name, const 
   open_->add(name, tensor);
 }
 
-// A kind of which no file has been written has one, though it be without tensors.
+// Every kind gets at least one file, even an empty one.
 void ShardedWriter::close() {
   if (!open_) return;
   const bool is_first = shards_.empty() || shards_.back().stem != open_->stem;
@@ -47,7 +47,7 @@ void ShardedWriter::close() {
   open_.reset();
 }
 
-// How many files there will be, and so what each is called, is known in the end.
+// Uses a temporary name: the final names depend on the number of files, which is known at the end.
 void ShardedWriter::write(size_t shard) {
   Shard& one = shards_[shard];
   const std::string name = fmt::format("{}.part-{}", one.stem, shard);
@@ -59,7 +59,8 @@ void ShardedWriter::write(size_t shard) {
   one.file = {name, file.written(), hash.digest()};
 }
 
-// Each on a thread of its own: writing and hashing takes as long as the largest instead of the sum.
+// Writes each file on its own thread: writing and hashing then take as long as the largest file
+// instead of the sum.
 void ShardedWriter::write() {
   uint64_t bytes = 0;
   std::map<size_t, std::future<void>> writing;

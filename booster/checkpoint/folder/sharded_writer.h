@@ -1,10 +1,10 @@
-// Tensors into safetensors files of limited size, while more are still to come: a file, or several
-// with an index (booster/checkpoint/shard_index.h).
+// Writes tensors into safetensors files of limited size while more tensors arrive. The result is
+// one file, or several with an index (booster/checkpoint/safetensors/shard_index.h).
 //
-// Cut as by Hugging Face's libraries: a tensor goes into the file that is open unless that would
-// pass the limit; then it opens the next. One that is above the limit has a file of its own. What
-// waits to be written is at most about one file; little ones of several kinds are written at once,
-// on a thread each. For one thread.
+// Files are cut as by Hugging Face's libraries: a tensor goes into the open file unless that would
+// exceed the limit; then it opens the next one. A tensor above the limit has its own file. At most
+// about one file's worth of tensors waits in memory. Small files of several kinds are written in
+// parallel, one thread each. For one thread.
 #pragma once
 
 #include "booster/checkpoint/folder/manifest.h"
@@ -20,20 +20,21 @@ namespace booster {
 
 class ShardedWriter {
  public:
-  // Into a folder that exists. A file holds at most `limit` bytes of tensors, or one tensor.
+  // Writes into an existing folder. A file holds at most `limit` bytes of tensors, or one tensor.
   ShardedWriter(std::filesystem::path folder, uint64_t limit)
       : folder_(std::move(folder)), limit_(limit) {}
 
-  // Of one `stem` after the other; from "model" come model.safetensors or
-  // model-00001-of-00002.safetensors. Keeps the tensor until it is written.
+  // Adds a tensor and keeps it until it is written. Add all tensors of one `stem` before the next.
+  // Stem "model" gives model.safetensors or model-00001-of-00002.safetensors and so on.
   void add(const std::string& stem, const std::string& name, const Tensor& tensor);
-  // A file is written even where no tensor comes.
+  // Begins a stem: its file is written even if no tensor follows.
   void begin(const std::string& stem);
-  // True if more waits than one file may hold.
+  // Returns true if more waits than one file may hold.
   bool is_full() const { return waiting_ > limit_; }
   // Writes the files that are complete. Errors are FileWriter's.
   void write();
-  // Writes the rest and the indexes, gives files their names and lists them. Once, at the end.
+  // Writes the rest and the indexes, gives the files their final names and lists them. Call it
+  // once, at the end.
   std::vector<ManifestFile> finish();
 
  private:
@@ -58,10 +59,11 @@ class ShardedWriter {
   std::optional<Shard> open_;
 };
 
-// Of MiB, as options say it. Error unless it is above 0; `what` begins it.
+// Converts MiB, the unit of the options, to bytes. Throws an Error beginning with `what` unless it
+// is above 0.
 uint64_t shard_limit(double size_per_shard, const char* what);
 
-// A new file with this content, synced.
+// Writes and syncs a new file with this content.
 ManifestFile write_new_file(const std::filesystem::path& folder, const std::string& name,
                             std::string_view content);
 

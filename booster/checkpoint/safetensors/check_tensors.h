@@ -1,4 +1,4 @@
-// Whether tensors from a file are those that are wanted: by name, shape and dtype.
+// Checks whether tensors from a file have the names, shapes and dtypes that are wanted.
 #pragma once
 
 #include "booster/checkpoint/safetensors/safetensors.h"
@@ -15,8 +15,8 @@ struct TensorForm {
 using TensorForms = std::map<std::string, TensorForm>;
 TensorForms forms_of(const TensorMap& tensors);
 
-// If names, shapes or dtypes differ: an Error of kind data that names the first few missing,
-// unexpected and different ones. `what` begins it.
+// Throws an Error of kind data if names, shapes or dtypes differ. It begins with `what` and names
+// the first few missing, unexpected and different tensors.
 void check_tensors(const TensorForms& wanted, const TensorMap& got, const std::string& what);
 
 }  // namespace booster

@@ -61,7 +61,7 @@ std::string header_json(const std::vector<TensorToStore>& tensors, const Metadat
   return text;
 }
 
-// A copy that write_safetensors can point at: on the CPU, dense, without a tape.
+// Returns a copy that write_safetensors can point to: on the CPU, contiguous, without a tape.
 Tensor storable(const Tensor& tensor) {
   return untracked::contiguous(tensor.detach().to(Device{}));
 }
@@ -75,7 +75,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path, Sha256* hash
   header_ = parse_safetensors_header(text, file_.size() - data_offset_, path.string());
 }
 
-// Its length is checked against the limits and the file before memory is taken.
+// Checks the header's length against the limits and the file before it allocates memory.
 std::string SafetensorsFile::read_header() {
   const std::string name = file_.path().string();
   if (file_.size() < length_bytes) {

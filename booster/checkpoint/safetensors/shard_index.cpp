@@ -14,14 +14,14 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view extension = ".safetensors";
-// As many tensors as a file may have, with names of 100 letters.
+// Allows as many tensors as a file may have, with names of 100 letters.
 constexpr JsonLimits index_limits = {.bytes = size_t{100} << 20, .nodes = 1'100'000};
 
 [[noreturn]] void not_an_index(const std::string& file, const std::string& problem) {
   fail_data("{}: not an index of shards: {}", file, problem);
 }
 
-// A file directly in the folder: no path, no parent, nothing hidden.
+// Accepts a file directly in the folder: no path, no parent, not hidden.
 bool is_shard_name(const std::string& name) {
   return name.find('/') == name.npos && name.find('\\') == name.npos && name[0] != '.' &&
          name.size() > extension.size() && name.size() <= 255 && name.ends_with(extension);

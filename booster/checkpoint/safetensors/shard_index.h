@@ -1,8 +1,8 @@
-// model.safetensors.index.json: in which file each tensor of a model is that was written in several
-// files, as Hugging Face's libraries write and read it.
+// model.safetensors.index.json: maps each tensor to its file for a model that is split over several
+// files. Hugging Face's libraries write and read the same format.
 //
-// An index may come from anybody. It names files by plain names in its own folder, so nothing it
-// says leads elsewhere. Values; thread-safe.
+// An index is untrusted input. It may only name plain file names in its own folder, so it cannot
+// lead elsewhere. Values; thread-safe.
 #pragma once
 
 #include <filesystem>
@@ -19,28 +19,29 @@ struct ShardIndex {
   std::map<std::string, std::string> weight_map;  // tensor -> file
 
   std::string to_text() const;
-  // Each once, in the order of their names.
+  // Returns each file once, sorted by name.
   std::vector<std::string> files() const;
   std::set<std::string> tensors_of(const std::string& file) const;
 };
 
-// Error of kind data if it is not an index, names no tensor, a tensor twice, or as a file anything
-// but a plain name that ends with ".safetensors". `file` begins it.
+// Throws an Error of kind data, beginning with `file`, if the text is not an index, names no
+// tensor, names a tensor twice, or names a file that is not a plain name ending with
+// ".safetensors".
 ShardIndex parse_shard_index(std::string_view text, const std::string& file);
 ShardIndex read_shard_index(const std::filesystem::path& path);
 
-// The file of that name beside the index. Error of kind data if it is missing, or a link that leads
-// elsewhere than into the folder or the `blobs` two folders above, where Hugging Face's cache
-// keeps what its links stand for.
+// Returns the path of the file `name` next to the index. Throws an Error of kind data if it is
+// missing. A link may lead into the folder or into the `blobs` folder two levels up, where Hugging
+// Face's cache keeps the targets of its links; any other target is an error too.
 std::filesystem::path shard_beside(const std::filesystem::path& folder, const std::string& name);
 
-// Error of kind data unless these are the tensors that the index says are in this file, which
-// begins it.
+// Throws an Error of kind data, beginning with `file`, unless these are the tensors that the index
+// places in this file.
 void check_shard(const ShardIndex& index, const std::filesystem::path& file,
                  const std::vector<std::string>& tensors);
 
-// "model.safetensors", or "model-00002-of-00003.safetensors" where there are several.
-// `stem`: "model", or "model.VARIANT".
+// Returns "model.safetensors", or "model-00002-of-00003.safetensors" if there are several files.
+// `stem` is "model" or "model.VARIANT".
 std::string shard_name(const std::string& stem, size_t number, size_t count);
 
 // "model.safetensors.index.json", "model.safetensors.index.VARIANT.json"

@@ -11,10 +11,10 @@ namespace booster {
 
 namespace {
 
-constexpr int64_t largest_tried = 4096;  // batch size or number of ranks that an error proposes
+constexpr int64_t largest_tried = 4096;  // largest value that an error proposes
 constexpr size_t most_named = 6;
 
-// "1, 2 and 4": whole numbers that divide `whole`, those next to `near`; "" if there is none.
+// Returns the divisors of `whole` nearest to `near`, as "1, 2 and 4"; "" if there are none.
 std::string divisors_near(int64_t whole, int64_t near) {
   std::vector<int64_t> fitting;
   for (int64_t n = 1; n <= std::min(whole, largest_tried); ++n)

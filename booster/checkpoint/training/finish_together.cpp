@@ -10,7 +10,7 @@ namespace booster {
 
 namespace {
 
-// Between two signs of life.
+// Returns the interval between two signs of life.
 std::chrono::milliseconds patience() {
   return std::clamp(group_timeout() / 4, std::chrono::milliseconds(1),
                     std::chrono::milliseconds(1000));
@@ -71,7 +71,7 @@ void finish_together(const Group& group, const char* what, const std::function<v
   if (group.size() == 1) return work ? work() : void();
   std::future<void> mine;
   const auto error = error_of([&] {
-    if (work) mine = std::async(std::launch::async, work);  // or no thread is left
+    if (work) mine = std::async(std::launch::async, work);  // throws if no thread can be started
   });
   finish(group, what, mine, error);
 }

@@ -1,5 +1,5 @@
-// Work that takes ranks unlike long (rank 0 writes a checkpoint, all read it), after which all know
-// whether it is done.
+// Work that takes a different time on each rank (rank 0 writes a checkpoint, all read it).
+// Afterwards all ranks know whether it succeeded.
 #pragma once
 
 #include "parallel/groups/group.h"
@@ -10,20 +10,21 @@
 
 namespace booster {
 
-// Runs `work` (empty: none here) on a thread of its own, while ranks that are done wait for the
-// others however long they take: BOOSTER_TIMEOUT is for ranks that do not answer. If it failed
-// anywhere, every rank gets an Error: its own, else one of kind failed with that of the first rank
-// that has one. The group stays usable. `what` begins messages. All ranks call it; the work must
-// not use the group.
+// Runs `work` on its own thread; does nothing on this rank if `work` is empty. Ranks that are done
+// wait for the others without a time limit; BOOSTER_TIMEOUT applies only to ranks that do not
+// answer. If the work failed anywhere, every rank throws: its own error, or else one of kind failed
+// that quotes the first rank with an error. The group stays usable. `what` begins messages.
+// Collective; the work must not use the group.
 void finish_together(const Group& group, const char* what, const std::function<void()>& work);
 
-// The same for work that began before, on rank 0 say; not valid: none here.
+// The same for work that has already begun, for example on rank 0. An invalid future means no work
+// on this rank.
 void finish_together(const Group& group, const char* what, std::future<void> mine);
 
-// Runs `work` on this thread, which may use the group; an error on any rank is one on all.
+// Runs `work` on this thread; it may use the group. An error on any rank is an error on all.
 void run_together(const Group& group, const char* what, const std::function<void()>& work);
 
-// The end of that: an Error on every rank if any has one (null: none).
+// The final step of both: throws an Error on every rank if any rank has one (null: none).
 void fail_together(const Group& group, const char* what, const std::exception_ptr& error);
 
 }  // namespace booster

@@ -1,5 +1,5 @@
-// The random streams of all ranks (core/tensor/random/random.h), and those of another number of
-// ranks.
+// The random streams of all ranks (core/tensor/random/random.h), and their adaptation to a different
+// number of ranks.
 #pragma once
 
 #include "core/tensor/random/random.h"
@@ -9,14 +9,15 @@
 
 namespace booster {
 
-// Every rank's default generator, in rank order. All ranks call it.
+// Returns every rank's default generator, in rank order. Collective.
 std::vector<RandomState> random_streams(const Group& group);
 
-// Where the stream of each rank goes on, given the streams at the save and `now`, before they are
-// changed; both by rank. A rank that was there goes on with its own. One that was not
-// - takes rank 0's, where the program has seeded all ranks alike: they draw in step;
-// - else begins a stream whose seed is made of rank 0's seed and offset and of its own number, so
-//   that it repeats no other, nor what it drew itself if it was there once before.
+// Returns the stream with which each rank resumes. `saved` holds the streams at the save, `now` the
+// current ones before any change; both by rank. A rank that existed then resumes its own stream.
+// A new rank
+// * takes rank 0's stream if the program seeded all ranks alike, so that they draw in step;
+// * else begins a stream whose seed combines rank 0's seed and offset with its own rank. It repeats
+//   no other stream, nor what this rank drew if it existed in an earlier run.
 std::vector<RandomState> streams_to_resume(std::vector<RandomState> saved,
                                            const std::vector<RandomState>& now);
 

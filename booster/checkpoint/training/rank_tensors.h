@@ -1,4 +1,4 @@
-// Tensors of which every rank has numbers of its own, in one checkpoint: those of rank 1 are called
+// Tensors with a separate value on each rank, stored in one checkpoint. Rank 1's tensors are named
 // "rank 1: NAME". For the thread that trains.
 #pragma once
 
@@ -7,11 +7,11 @@
 
 namespace booster {
 
-// Those of all ranks on rank 0, of any names, dtypes and shapes; nothing on the others. Under their
-// own names where there is one rank alone. All ranks call it.
+// Returns the tensors of all ranks on rank 0, and nothing on other ranks. Ranks may have different
+// names, dtypes and shapes. A single rank's tensors keep their own names. Collective.
 StateDict tensors_of_ranks(const StateDict& own, const Group& group);
-// Those of one rank, under their own names: rank 0's for a rank that was not there; all where they
-// are not by rank.
+// Returns one rank's tensors under their own names: rank 0's for a rank that did not exist at the
+// save. If the tensors are not stored by rank, returns all of them.
 StateDict tensors_of_rank(const StateDict& saved, int rank);
 
 }  // namespace booster

@@ -1,4 +1,4 @@
-// A setting of a training that goes on with another value than it was saved with.
+// A setting whose value differs between the saved training and the one that resumes it.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// What state.json of a training holds: all that is not a tensor. Values; read and written as a
-// whole, so that a training is touched only by a state that is right.
+// The contents of state.json: everything of a training that is not a tensor. Values; read and
+// written as a whole, so that only a valid state ever touches a training.
 #pragma once
 
 #include "booster/checkpoint/training/data_position.h"
@@ -23,7 +23,7 @@ struct TrainingState {
 
   std::string precision;
   PrecisionState precision_state, first_precision_state;  // now, and when it was boosted
-  bool precision_by_rank = false;  // its tensors are each rank's own
+  bool precision_by_rank = false;  // each rank has its own tensors
 
   OptimizerState optimizer;  // without its tensors
   LRSchedulerState schedule;
@@ -38,7 +38,7 @@ struct TrainingState {
 };
 
 nlohmann::json to_json(const TrainingState& state);
-// Error of kind data; `file` begins it.
+// Throws an Error of kind data, beginning with `file`.
 TrainingState training_state_from(const nlohmann::json& json, const std::string& file);
 
 }  // namespace booster

@@ -1,7 +1,7 @@
-// The tensors of a training between two forms: what each rank holds of them, and the whole ones
-// that a checkpoint has by the names that one process gives them. Whole ones are made one at a
-// time, so that no rank ever holds the state of all. All ranks call each function that has a
-// session, on the thread that trains, with the same calls in the same order.
+// Converts a training's tensors between two forms: the parts that each rank holds, and the whole
+// tensors of a checkpoint under the names that a single process uses. Whole tensors are made one at
+// a time, so that no rank ever holds the whole state. Each function with a session is collective:
+// all ranks call it on the thread that trains, with the same calls in the same order.
 #pragma once
 
 #include "booster/checkpoint/folder/checkpoint.h"
@@ -12,41 +12,41 @@
 
 namespace booster {
 
-// --- out
+// --- from parts to whole tensors
 struct WholeTensors {
-  // On rank 0, for each whole tensor. It may share memory with the training.
+  // Called on rank 0 for each whole tensor, which may share memory with the training.
   std::function<void(TensorKind kind, const std::string& name, const Tensor& whole)> take;
-  // On all ranks, behind each.
+  // Called on all ranks after each tensor.
   std::function<void()> after_each = [] {};
 };
-// The model, floating tensors in the dtype that the strategy wants.
+// Joins the model's tensors, floating ones in the dtype that the strategy wants.
 void join_model(const Session& session, const WholeTensors& out);
-// Some of the model's tensors, the same way.
+// Joins some of the model's tensors in the same way.
 void join_weights(const Session& session, const StateDict& held,
                   const std::function<void(const std::string& name, const Tensor& whole)>& take,
                   const std::function<void()>& after_each);
-// Returns each parameter's count of steps, on rank 0.
+// Joins the optimizer's tensors. Returns each parameter's step count, on rank 0.
 std::map<std::string, int64_t> join_optimizer(const Session& session, const WholeTensors& out);
-// What the strategy keeps, and the model's tensors that join_model rounds.
+// Joins the strategy's tensors, and the exact values of the model's tensors that join_model rounds.
 void join_precision(const Session& session, const WholeTensors& out);
 
-// --- and back: from some whole tensors to what this rank holds of them
+// --- from whole tensors to the parts that this rank holds
 TensorMap split_model(const Session& session, const TensorMap& whole);
-// Of state as Optimizer::prepare_load wants it.
+// Returns state in the form that Optimizer::prepare_load wants.
 TensorMap split_optimizer(const Session& session, const TensorMap& whole);
 std::map<std::string, int64_t> split_steps(const Session& session,
                                            const std::map<std::string, int64_t>& steps);
-// A strategy that had numbers by rank, and has common ones now, takes rank 0's; a rank that was not
-// there takes them too.
+// A strategy that kept its tensors by rank and now shares them takes rank 0's. A rank that did not
+// exist at the save takes rank 0's too.
 TensorMap split_precision(const Session& session, const TensorMap& whole);
 
-// Error of kind data unless these are the tensors that this rank holds; `what` begins it. No
-// number of the model is read: a plugin may have given its memory away.
+// Throws an Error of kind data, beginning with `what`, unless these are the tensors that this rank
+// holds. Reads no value of the model: a plugin may have freed its memory.
 void check_held(const Session& session, const TensorMap& model, const TensorMap& precision,
                 const std::string& what);
-// To be called before weights are written: parameters that are still on their way arrive.
+// Waits for parameters that are still being communicated. Called before weights are written.
 void settle(const Session& session);
-// Writes them into model and strategy.
+// Writes the tensors into model and strategy.
 void assign_held(const Session& session, const TensorMap& model, const TensorMap& precision);
 
 }  // namespace booster

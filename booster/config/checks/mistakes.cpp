@@ -7,14 +7,14 @@ namespace booster {
 
 namespace {
 
-constexpr size_t most_told = 50;  // a hostile config has any number
+constexpr size_t most_told = 50;  // a hostile config may have any number of mistakes
 
 bool is_at_or_below(std::string_view path, std::string_view section) {
   return path.starts_with(section) &&
          (path.size() == section.size() || path[section.size()] == '.');
 }
 
-// The value at a path, or the deepest above it.
+// Returns the value at a path, or the deepest existing one above it.
 const JsonValue& deepest(const JsonValue& root, std::string_view path) {
   const JsonValue* place = &root;
   for (size_t begin = 0; begin < path.size();) {

@@ -1,4 +1,4 @@
-// What is wrong with a config, collected, so that one run tells all of it. For one thread at a
+// Collects what is wrong with a config, so that one run reports everything. For one thread at a
 // time.
 #pragma once
 
@@ -12,23 +12,24 @@ namespace booster {
 
 class Mistakes {
  public:
-  // `file` names the document in places; `root` finds the places of keys' paths, and outlives this.
+  // `file` names the document in positions. `root` gives the positions of keys; it must outlive
+  // this.
   explicit Mistakes(std::string file, const JsonValue* root = nullptr)
       : file_(std::move(file)), root_(root) {}
 
-  // About the value of the key at `path`, or about the key itself. `problem` follows the place and
-  // the path: "wrong type; got 3, want an object".
+  // Adds a mistake in the value of the key at `path`, or in the key itself. `problem` is printed
+  // after the position and the path: "wrong type; got 3, want an object".
   void add(const JsonValue& value, const std::string& path, const std::string& problem);
   void add_key(const JsonValue& value, const std::string& path, const std::string& problem);
-  // About what stands at a path ("optimizer.betas"), as far as the document says something there.
+  // Adds a mistake at a path ("optimizer.betas"), at the nearest position that the document has.
   void add(const std::string& path, const std::string& problem);
-  // About an override that cannot be applied; `text` says which.
+  // Adds a mistake in an override that cannot be applied; `text` names the override.
   void add_override(const std::string& text);
 
-  // True if there is one at this path or below.
+  // Returns true if there is a mistake at this path or below.
   bool any_in(std::string_view path) const;
-  // An Error with a line for each, in the order of the document and then of the overrides; nothing
-  // if there are none. Beyond 50 it says how many more there are.
+  // Throws an Error with one line per mistake, in the order of the document and then of the
+  // overrides; does nothing if there are none. Beyond 50 it states how many more there are.
   void raise() const;
 
  private:

@@ -1,6 +1,6 @@
-// Options that are accepted but have no effect next to certain others, because the original systems
-// accept them too: the user is told once, when the strategy is made or the config is checked. A
-// combination that the original refuses is an error of the strategy itself instead.
+// Options that are accepted but have no effect in combination with others, because the original
+// systems accept them too. The user sees one note when the strategy is made or the config is
+// checked. If the original refuses a combination, the strategy throws instead.
 //
 // A strategy declares a visible table with one row per reason; tables are plain values:
 //   IdleTable idle = {{{"seed"},
@@ -23,14 +23,14 @@ struct IdleOptions {
 };
 using IdleTable = std::vector<IdleOptions>;
 
-// The commonest condition: an option has this very value.
+// Returns the most common condition: an option has this value.
 template <class T>
 std::function<bool(const OptionValues&)> option_is(std::string name, T value) {
   return [=](const OptionValues& values) { return values.get<T>(name) == value; };
 }
 
-// A sentence for each row that holds, about those of its options whose values are not the defaults:
-// "master_grad, excluded_layers have no effect at level O1". Each option is named once.
+// Returns a sentence for each row that applies, about those of its options that differ from their
+// defaults: "master_grad, excluded_layers have no effect at level O1". Names each option once.
 std::vector<std::string> told_of_idle(const IdleTable& table, const OptionTable& options,
                                       const OptionValues& values);
 

@@ -1,5 +1,5 @@
-// Options of a config that are fields of a C++ struct: a row gives a field its name, its range and
-// its description, and takes the default from the struct, where alone it is written.
+// Options of a config that are fields of a C++ struct. A row gives a field its name, range and
+// description. The default is taken from the struct, the only place where it is written.
 //
 //   using Fields = FP16NaiveOptions;
 //   const FieldTable<Fields> table = {
@@ -48,7 +48,7 @@ class FieldTable {
   std::vector<FieldRow<Struct>> rows_;
 };
 
-// A row whose option is described already: of a field that a config gives in another form.
+// A row with a ready option, for a field that has another form in a config.
 template <class Struct, class T>
 FieldRow<Struct> field(Option option, T Struct::*member) {
   const std::string name = option.name;
@@ -56,7 +56,7 @@ FieldRow<Struct> field(Option option, T Struct::*member) {
             fields.*member = values.get<T>(name);
           }};
 }
-// Null unless given.
+// The value is null unless given.
 template <class Struct, class T>
 FieldRow<Struct> field(Option option, std::optional<T> Struct::*member) {
   const std::string name = option.name;
@@ -85,7 +85,7 @@ template <class Struct>
 FieldRow<Struct> field(std::string name, std::string Struct::*member, std::string description) {
   return field(text_option(std::move(name), Struct().*member, std::move(description)), member);
 }
-// One of `choices`.
+// The value is one of `choices`.
 template <class Struct>
 FieldRow<Struct> field(std::string name, std::string Struct::*member,
                        std::vector<std::string> choices, std::string description) {
@@ -113,7 +113,7 @@ FieldRow<Struct> field(std::string name, std::pair<double, double> Struct::*memb
                member);
 }
 
-// Makes a `Made` of the struct that checked values fill.
+// Returns a function that makes a `Made` from the struct that checked values fill.
 template <class Made, class Struct>
 auto maker(FieldTable<Struct> table) {
   return [table = std::move(table)](const OptionValues& values) {
@@ -121,7 +121,8 @@ auto maker(FieldTable<Struct> table) {
   };
 }
 
-// For a field that C++ leaves to the caller: its own default is no legal value.
+// Gives a field a default in configs, if the struct's own default is not a legal value because C++
+// callers must set it.
 template <class Struct>
 FieldRow<Struct> with_default(FieldRow<Struct> row, nlohmann::json value) {
   row.option.default_value = std::move(value);

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A whole number may be written 1e4.
+// Accepts 1e4 for a whole number.
 bool is_whole(const JsonValue& value) {
   if (value.kind == JsonKind::integer) return true;
   constexpr double exact = 9007199254740992.0;  // 2^53
@@ -53,7 +53,7 @@ bool has_type(const Option& option, const JsonValue& value) {
   }
 }
 
-// NAME of "$NAME" or "$NAME/folder"; empty for another text that begins with '$'.
+// Returns NAME of "$NAME" or "$NAME/folder"; empty for another text that begins with '$'.
 std::string variable_in(const std::string& text) {
   size_t end = 1;
   while (end < text.size() &&
@@ -64,7 +64,7 @@ std::string variable_in(const std::string& text) {
   return well_formed ? text.substr(1, end - 1) : "";
 }
 
-// So that mistakes name the file that the value is from, not the config that names the file.
+// Makes mistakes name the file that a value comes from, not the config that refers to the file.
 void name_origin(JsonValue& value, const std::string& file) {
   value.origin = fmt::format("{}:{}:{}", file, value.position.line, value.position.column);
   for (JsonValue& item : value.items) name_origin(item, file);
@@ -144,7 +144,7 @@ class ValueCheck {
     if (read.kind != JsonKind::object) return wrong("wrong type in the file", read);
     return table(read);
   }
-  // Null if there is none of this name.
+  // Returns null if there is no member of this name.
   const Option* member_called(const JsonValue& member, const std::string& path) {
     std::vector<std::string> names;
     for (const auto& row : option_.members) {
@@ -174,7 +174,7 @@ class ValueCheck {
     return text[0] == '$' ? expanded(text) : Json(text);
   }
 
-  // Only the beginning is examined, and a variable's value is not expanded again.
+  // Expands only a leading variable, and does not expand its value again.
   Json expanded(const std::string& text) {
     const std::string name = variable_in(text);
     if (name.empty())

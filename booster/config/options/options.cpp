@@ -44,7 +44,7 @@ const char* name_of(OptionType type) {
   return "";
 }
 
-// Text in columns: every column but the last padded to its widest cell.
+// Returns text in columns: every column but the last is padded to its widest cell.
 std::string columns(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
   for (const auto& row : rows) {

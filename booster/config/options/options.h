@@ -1,5 +1,5 @@
-// Tables of options: the single description from which the checks of a config, its defaults, the
-// text of `booster list NAME` and the JSON schema are derived.
+// Tables of options. Each is the single source for a config's checks and defaults, the text of
+// `booster list NAME` and the JSON schema.
 //
 // A plugin, a strategy or a section of the config declares a visible table with one row per option:
 //   OptionTable options = {
@@ -31,12 +31,12 @@ enum class OptionType : uint8_t {
   number_or_name,  // a number, or one of the choices
   path,       // a file or folder; may not name environment variables
   step_range,  // "FIRST:LAST" (step_range.h), or empty
-  data_path,  // the same, but may begin with $NAME
+  data_path,  // a path that may begin with $NAME
   integers,   // a list
   numbers,    // a list of the default's length
   texts,      // a list
   object,     // with its own options, see Option::members
-  table,      // an object with any names, each for an object with those options; or a file with one
+  table,      // any names, each for an object with the same options; or a file
   scalar,     // null, a flag, a number or a string: the constructor decides which are legal
 };
 
@@ -64,10 +64,10 @@ struct Option {
   ValueRange range;
   std::vector<std::string> choices;
   std::string description;
-  std::string legal = {};            // of a scalar, and of a restricted text, in words
+  std::string legal = {};            // legal values of a scalar or a restricted text, in words
   std::vector<Option> members = {};  // of an object, or of each of a table's
   bool nullable = false;             // null, its default, means "not given"
-  std::string variable = {};         // of a data path: the one that may be unset
+  std::string variable = {};         // of a data path: the environment variable that may be unset
 
   std::string wanted() const;  // "a number >= 0", "one of fail, skip"
 };
@@ -79,12 +79,13 @@ Option number_option(std::string name, double value, ValueRange range, std::stri
 Option text_option(std::string name, std::string value, std::string description);
 Option choice_option(std::string name, std::string value, std::vector<std::string> choices,
                      std::string description);
-// 128 or "dynamic"; `value` is either.
+// An option such as 128 or "dynamic"; `value` may be either.
 Option number_or_name_option(std::string name, nlohmann::json value, ValueRange range,
                              std::vector<std::string> names, std::string description);
 Option path_option(std::string name, std::string value, std::string description);
 Option step_range_option(std::string name, std::string description);
-// Null unless given, and where it is "$VARIABLE", which is not set; a mistake if another is not.
+// Null unless given, and null if it is "$VARIABLE" and that is not set. Any other unset variable is
+// a mistake.
 Option data_path_option(std::string name, std::string variable, std::string description);
 Option integers_option(std::string name, std::vector<int64_t> value, ValueRange each,
                        std::string description);
@@ -96,31 +97,31 @@ Option scalar_option(std::string name, std::string legal, std::string descriptio
 
 // Null unless given; if given, each member has a value.
 Option object_option(std::string name, OptionTable members, std::string description);
-// An object with any names, empty unless given; its values have these members. Or the path of a
-// JSON file that holds it.
+// An object with any names, empty unless given; its values have these members. Alternatively the
+// path of a JSON file that holds it.
 Option table_option(std::string name, OptionTable members, std::string description);
-// The same option without a default: null unless given.
+// Returns the same option without a default: null unless given.
 Option or_null(Option row);
 
 class Mistakes;
 
-// The checked value of an option, with $NAME expanded; its default, if `mistakes` had to be told of
-// one. `path` is that of the option's section.
+// Returns the checked value of an option, with $NAME expanded. If the value is wrong, adds it to
+// `mistakes` and returns the default. `path` is the path of the option's section.
 nlohmann::json checked_value(const Option& option, const JsonValue& value, const std::string& path,
                              Mistakes& mistakes);
 nlohmann::json default_values(const OptionTable& table);
-// The JSON schema of one option's values.
+// Returns the JSON schema of one option's values.
 nlohmann::json schema_of(const Option& option);
-// "  lr   0.01   a number >= 0   learning rate" per option, in columns.
+// Returns a line per option, in columns: "  lr   0.01   a number >= 0   learning rate".
 std::string describe(const OptionTable& table);
 
-// Checked values, by name.
+// Checked values by option name.
 class OptionValues {
  public:
   OptionValues() : values_(nlohmann::json::object()) {}
   explicit OptionValues(nlohmann::json values) : values_(std::move(values)) {}
 
-  // Error if there is no such option or T is not its type.
+  // Throws if there is no such option or its type is not T.
   template <class T>
   T get(const std::string& name) const {
     const auto found = values_.find(name);
@@ -131,7 +132,7 @@ class OptionValues {
       fail("option {}: wrong type asked for; it holds {}", name, found->dump());
     }
   }
-  // Nothing if the value is null.
+  // Returns nothing if the value is null.
   template <class T>
   std::optional<T> given(const std::string& name) const {
     if (has(name) && values_.at(name).is_null()) return {};

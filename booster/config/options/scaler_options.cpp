@@ -42,7 +42,7 @@ Row dynamic_or_static(std::string name) {
           [](Policy& policy, const Json& value) { policy.dynamic = value.get<bool>(); }};
 }
 
-// Bad steps are counted from growth to growth, or in a row. Without hysteresis there is nothing to
+// Bad steps are counted between growths, or consecutively. Without hysteresis there is nothing to
 // count.
 Row hysteresis_mode(const Policy& policy) {
   const bool consecutive = policy.refill == Refill::every_finite_step;

@@ -83,7 +83,7 @@ FieldTable<Hybrid> hybrid_fields() {
                 "MiB of gradients in one message along the data axis")};
 }
 
-// A config that is tried with several sizes keeps its other options.
+// A config can be tried with several mesh sizes without changing its other options.
 IdleTable idle_options() {
   const auto mode_is = [](std::initializer_list<const char*> modes) {
     return

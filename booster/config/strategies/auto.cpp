@@ -1,4 +1,4 @@
-// Not a strategy of its own: the name stands for another, chosen by the processor.
+// Not a separate strategy: an alias for another one, which the processor determines.
 #include "booster/config/builtins.h"
 #include "booster/profile/machine.h"
 

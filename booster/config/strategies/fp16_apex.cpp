@@ -9,7 +9,7 @@ namespace {
 
 using Apex = FP16ApexOptions;
 
-// A property that the config may leave to the level.
+// Returns a property that the config may leave to the level.
 ApexValue property_value(const OptionValues& values, const std::string& name) {
   const auto& value = values.values().at(name);
   if (value.is_null()) return {};
@@ -28,7 +28,7 @@ FieldRow<Apex> property(const char* name, ApexValue Apex::*member, const char* l
 FieldRow<Apex> level() {
   auto row = field("opt_level", &Apex::opt_level,
                    "O0: fp32; O1: ops cast by lists; O2: f16 model, f32 masters; O3: f16");
-  row.option.legal = "O0, O1, O2 or O3";  // what else is wrong with one, the strategy says best
+  row.option.legal = "O0, O1, O2 or O3";  // the strategy's own error describes a bad value best
   return row;
 }
 
@@ -62,7 +62,7 @@ FieldTable<Apex> apex_fields() {
                 "O1: more ops that take the widest dtype")};
 }
 
-// What it resolves to is a fixed scale.
+// Returns whether the options amount to a fixed scale.
 bool has_fixed_scale(const OptionValues& values) {
   const ApexValue scale = property_value(values, "loss_scale");
   const std::string level = values.get<std::string>("opt_level");

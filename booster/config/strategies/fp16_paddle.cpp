@@ -10,7 +10,7 @@ namespace {
 
 using Fleet = FleetAmpConfigs;
 
-// Fleet's options of the loss scaler with the numbers of another interface.
+// Returns Fleet's loss scaler options with another interface's default values.
 Fleet scaler_defaults(std::string_view preset) {
   const LossScalePolicy policy = loss_scale_preset(preset);
   return {.init_loss_scaling = policy.init,
@@ -36,7 +36,7 @@ OptionTable scaler_rows(const Fleet& defaults) {
                          "false: the scale stays")};
 }
 
-// The first of scaler_rows goes to the first member, and so on.
+// Pairs the rows of scaler_rows with the members, in order.
 template <class Struct, class Number, class Count, class Flag>
 std::vector<FieldRow<Struct>> scaler_fields(const OptionTable& rows, Number Struct::*init,
                                             Number Struct::*incr_ratio, Number Struct::*decr_ratio,
@@ -82,7 +82,7 @@ std::optional<Fleet> fleet_configs(const OptionValues& values) {
 
 using Paddle = FP16PaddleOptions;
 
-// What null stands for depends on use_pure_fp16, so the descriptions say it.
+// The meaning of null depends on use_pure_fp16, so the descriptions give both defaults.
 OptionTable scaler_rows_with_both_defaults() {
   OptionTable options = scaler_rows(scaler_defaults("paddle_dynamic"));
   const OptionTable pure = scaler_rows(scaler_defaults("fleet"));
@@ -144,7 +144,7 @@ FieldTable<Paddle> paddle_fields() {
   return rows;
 }
 
-// The level that the options come to.
+// Returns the level that results from the options.
 PaddleLevel level_of(const OptionValues& values) {
   if (const auto fleet = fleet_configs(values))
     return fleet->use_pure_fp16 || fleet->use_pure_bf16 ? PaddleLevel::O2 : PaddleLevel::O1;
@@ -162,7 +162,7 @@ using Condition = std::function<bool(const OptionValues&)>;
 bool is_fixed(const OptionValues& values) {
   return !values.given<bool>("use_dynamic_loss_scaling").value_or(true);
 }
-// Paddle scales no bf16 loss, unless a fixed scale is asked of the dynamic graph's scaler.
+// Paddle scales no bf16 loss, unless the dynamic graph's scaler is given a fixed scale.
 bool is_unscaled_bf16(const OptionValues& values) {
   const bool scales = is_fixed(values) && !values.get<bool>("use_pure_fp16");
   return values.get<std::string>("dtype") == "bfloat16" && !scales;
@@ -186,7 +186,7 @@ IdleTable idle_scaler_options(Condition is_unscaled) {
           {{"decr_ratio"}, never("decr_every_n_nan_or_inf"), "with decr_every_n_nan_or_inf = 0"}};
 }
 
-// The same rows where the options stand in amp_configs.
+// Returns the same rows for options in amp_configs.
 IdleTable in_amp_configs(IdleTable table) {
   for (IdleOptions& row : table) {
     for (std::string& name : row.names) name = "amp_configs." + name;

@@ -6,11 +6,11 @@
 
 namespace booster {
 
-// The longest schedule and training.
+// The largest number of steps of a schedule or training.
 constexpr int64_t most_scheduled_steps = 1'000'000'000'000'000;
 
-// `training_steps` is the number of optimizer steps of the whole training: what total_steps = 0
-// stands for.
+// `training_steps` is the number of optimizer steps of the whole training; total_steps = 0 means
+// this number.
 using LRSchedulerEntry = NamedEntry<LRScheduler(const Optimizer&, const OptionValues&,
                                                 int64_t training_steps)>;
 const std::vector<LRSchedulerEntry>& lr_scheduler_entries();

@@ -9,7 +9,7 @@ namespace booster {
 
 namespace {
 
-// A pattern stands for parameters, and for modules with all that is below them.
+// A pattern matches parameters, and modules with everything below them.
 bool stands_for(const std::string& pattern, const std::string& parameter) {
   return matches_name(pattern, parameter) || matches_name(pattern + ".*", parameter);
 }

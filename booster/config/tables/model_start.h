@@ -1,4 +1,4 @@
-// What a config's model begins with: weights of another training, and parts that do not train.
+// The start of a config's model: weights from another training, and frozen parts.
 #pragma once
 
 #include "booster/config/options/options.h"
@@ -9,12 +9,12 @@
 
 namespace booster {
 
-// The options of every model: weights, freeze.
+// Returns the options that every model has: weights, freeze.
 OptionTable start_options();
 
-// Loads model.weights and freezes what model.freeze names. `report` is told what of the file did
-// not simply fit. Errors: those of load_start_weights; a pattern that stands for nothing; nothing
-// left to train.
+// Loads model.weights and freezes what model.freeze names. Calls `report` for everything in the
+// file that did not fit exactly. Throws the errors of load_start_weights, and if a pattern matches
+// nothing or nothing is left to train.
 void start(const Model& model, const OptionValues& options,
            const std::function<void(const std::string&)>& report);
 

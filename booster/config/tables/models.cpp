@@ -17,11 +17,11 @@ FieldRow<Fields> num_classes() {
                          "outputs of the head"),
           [](Fields& fields, const OptionValues& values) {
             if (const auto given = values.given<int64_t>("num_classes"))
-              fields.num_classes = *given;  // a program may not know yet
+              fields.num_classes = *given;  // a program may not know it yet
           }};
 }
 
-// A size that the model's name sets unless it is given.
+// A size that follows from the model's name unless it is given.
 template <class Fields>
 FieldRow<Fields> named_size(const char* option, const Fields& usual,
                             std::optional<int64_t> Fields::*member, const char* description) {

@@ -1,5 +1,6 @@
-// What a config may name beside plugins and strategies (optimizers, schedulers, models): a visible
-// table each, with the options of every entry and the function that makes it.
+// Everything that a config may name except plugins and strategies: optimizers, schedulers and
+// models. Each kind has a visible table with the options of every entry and the function that makes
+// it.
 #pragma once
 
 #include "booster/config/options/section.h"
@@ -14,12 +15,12 @@ struct NamedEntry {
   std::string description;
   OptionTable options;
   std::function<Signature> make;
-  // The errors of `make`, without the work; empty where checked options cannot be refused, or
-  // making one is little work.
+  // Throws the errors of `make` without its work. Empty if checked options cannot be refused, or if
+  // `make` is cheap.
   std::function<void(const OptionValues&)> check = {};
 };
 
-// For a section that is chosen by name.
+// Returns the choices for a section that selects an entry by name.
 template <class Entries>
 std::vector<NamedTable> choices_of(const Entries& entries) {
   std::vector<NamedTable> choices;
@@ -32,7 +33,7 @@ std::vector<NamedTable> choices_of(const Entries& entries) {
   return choices;
 }
 
-// The entry that checked values of such a section name.
+// Returns the entry that a section's checked values name.
 template <class Entry>
 const Entry& entry_of(const std::vector<Entry>& entries, const OptionValues& values) {
   const auto name = values.get<std::string>("name");

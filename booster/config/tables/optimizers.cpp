@@ -10,7 +10,7 @@ namespace booster {
 
 namespace {
 
-// What from_config.cpp makes groups by; each optimizer has it.
+// Every optimizer has this option; from_config.cpp uses it to make parameter groups.
 Option layer_decay() {
   return number_option("layer_decay", 1, {0, 1, true, false},
                        "rate of each layer, relative to that of the layer behind it; below 1 the "

@@ -1,4 +1,4 @@
-// Base64 (RFC 4648, section 4), as data URIs have it. Thread-safe.
+// Base64 (RFC 4648, section 4), as used in data URIs. Thread-safe.
 #pragma once
 
 #include <string>

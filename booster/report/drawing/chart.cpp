@@ -14,9 +14,9 @@ namespace {
 
 constexpr double left = 58, right = 14, top = 34, bottom = 28;
 constexpr size_t most_points = 800;
-constexpr double smallest = std::numeric_limits<double>::denorm_min();  // distance of two numbers
+constexpr double smallest = std::numeric_limits<double>::denorm_min();  // difference of two doubles
 
-// What the colours and strokes of a page are in a file.
+// The colours and strokes of a page, for separate files.
 constexpr const char* file_style =
     ".grid{stroke:#ddd}.line{fill:none;stroke-width:1.6}.dashed{stroke-dasharray:5 4}"
     ".title{font-weight:bold}.note{fill:#777}"
@@ -24,8 +24,8 @@ constexpr const char* file_style =
     ".c4{stroke:#b07d00}.c5{stroke:#0b7fa5}.c6{stroke:#c2255c}.c7{stroke:#5c6670}"
     "circle.dot{fill:white;stroke-width:1.6}";
 
-// Widths are of a wider type: doubles have none for all of their range, nor for the smallest parts
-// of it.
+// Widths are long double: the full range of doubles has a width that overflows double, and ticks in
+// the smallest range would underflow it.
 struct Range {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
@@ -41,7 +41,7 @@ struct Range {
   }
 };
 
-// 1, 2 or 5 times a power of ten, so that about `count` of them span the range.
+// Returns 1, 2 or 5 times a power of ten, so that about `count` ticks span the range.
 long double tick_distance(const Range& range, int count) {
   const long double wanted = range.width() / count;
   const long double power = std::pow(10.0L, std::floor(std::log10(wanted)));
@@ -51,7 +51,7 @@ long double tick_distance(const Range& range, int count) {
 }
 
 std::vector<double> ticks(const Range& range, int count, double least) {
-  // Of numbers that hardly differ a distance may vanish beside them.
+  // If values hardly differ, a tick distance may vanish in rounding.
   if (!(range.width() > 1e-9L * std::max(std::abs(range.low), std::abs(range.high))))
     return {range.low};
   const long double distance = std::max<long double>(tick_distance(range, count), least);
@@ -62,7 +62,7 @@ std::vector<double> ticks(const Range& range, int count, double least) {
   return values.empty() ? std::vector{range.low} : values;
 }
 
-// Without the points that are not finite, and not so many that a page gets slow.
+// Drops points that are not finite, and thins the rest to keep pages fast.
 std::vector<ChartPoint> drawn_points(const ChartLine& line, bool powers) {
   std::vector<ChartPoint> points;
   for (const ChartPoint& point : line.points)
@@ -131,7 +131,7 @@ class Drawing {
     return svg;
   }
 
-  // The values stand beside the curve for the page's script: x, y and where they are drawn.
+  // Stores the values next to the curve for the page's script: x, y and their screen position.
   std::string curve(const ChartLine& line, const std::vector<ChartPoint>& points) const {
     if (points.empty()) return "";
     const int colour = line.colour % chart_colours;

@@ -1,4 +1,4 @@
-// Text as HTML and SVG, whatever it holds: names of files and classes are anybody's. Thread-safe.
+// Safe text in HTML and SVG: names of files and classes are untrusted. Thread-safe.
 #pragma once
 
 #include <string>
@@ -7,19 +7,18 @@
 
 namespace booster::report {
 
-// The text as it is read in an element or in an attribute between quotes: nothing in it is markup,
-// and what would steer a terminal, or is not UTF-8, is written out
-// (platform/terminal_text.h).
+// Returns the text escaped for an element or a quoted attribute, without markup. Terminal control
+// characters and invalid UTF-8 are written out (platform/terminal_text.h).
 std::string markup_text(std::string_view text);
 
-// A table; cells are markup. Rows of fewer cells than `head` end early.
+// Returns a table; cells are markup. Rows with fewer cells than `head` end early.
 std::string markup_table(const std::vector<std::string>& head,
                          const std::vector<std::vector<std::string>>& rows);
 
-// A file of its own, with a white page behind `body`; `style` is CSS.
+// Returns an SVG file with a white page under `body`; `style` is CSS.
 std::string svg_file(double width, double height, double font_size, std::string_view style,
                      std::string_view body);
-// `anchor` (start, middle, end) is what of the text stands at x; `content` is markup.
+// `anchor` (start, middle, end) is the point of the text at x; `content` is markup.
 std::string svg_text(double x, double y, std::string_view anchor, std::string_view content);
 
 }  // namespace booster::report

@@ -21,11 +21,11 @@ void flatten(const Json& value, const std::string& path, Settings& settings) {
     flatten(member, path.empty() ? key : path + "." + key, settings);
 }
 
-// The config, and what else decides a result.
+// Returns the config and everything else that determines a result.
 Settings settings_of(const RunFolder& run) {
   Settings settings;
   flatten(part_of(run.record, {"config"}), "", settings);
-  settings.erase("");  // there is no config
+  settings.erase("");  // an absent config
   for (const char* part : {"ranks", "machine", "versions", "git", "command"})
     if (const Json& value = part_of(run.record, {part}); !value.is_null())
       flatten(value, fmt::format("({})", part), settings);

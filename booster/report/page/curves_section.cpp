@@ -12,7 +12,7 @@ namespace {
 struct KnownChart {
   const char* title;
   const char* key;
-  const char* dashed_key;  // drawn in the same chart; "" for none
+  const char* dashed_key;  // drawn in the same chart; "": none
   const char* note;
   bool dots = false, powers = false;
 };
@@ -25,10 +25,10 @@ constexpr KnownChart known[] = {
     {"Images per second", "images_per_s", "", ""},
     {"Tokens per second", "tokens_per_s", "", ""},
 };
-// Of a line, but nothing that changes like a curve.
+// Keys of a line that are not curves.
 const std::set<std::string> no_curves = {"step", "epoch", "skipped"};
 
-// Numbers that programs add beside those that are known here.
+// Returns the keys of values that programs add to the known ones.
 std::set<std::string> other_keys(const Runs& runs) {
   std::set<std::string> keys;
   for (const RunFolder& run : runs)
@@ -56,7 +56,7 @@ void add_lines(Chart& chart, const Runs& runs, const std::string& key, bool dash
   }
 }
 
-// A scale of 1 throughout belongs to a run that scales nothing.
+// A scale that is always 1 belongs to a run without loss scaling.
 bool is_worth_showing(const Chart& chart) {
   if (!chart.powers_of_two) return !chart.lines.empty();
   return std::ranges::any_of(chart.lines, [](const ChartLine& line) {

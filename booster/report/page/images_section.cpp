@@ -23,7 +23,7 @@ std::string number_of(const Json& image, const char* key, double factor, const c
   return value.is_number() ? fmt::format(fmt::runtime(format), factor * value.get<double>()) : "";
 }
 
-// Only letters of base64: whatever else a file holds cannot leave the attribute.
+// Accepts base64 letters only, so that no content of the file can leave the attribute.
 std::string thumbnail(const Json& image) {
   const Json& value = part_of(image, {"jpeg"});
   if (!value.is_string()) return "";

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Text and numbers of a record as they are; "" for what is not there.
+// Returns text and numbers of a record unchanged; "" for null.
 std::string shown(const Json& value) {
   if (value.is_null()) return "";
   return markup_text(value.is_string() ? value.get<std::string>() : value.dump());
@@ -56,7 +56,7 @@ std::string seconds_of(const RunFolder& run) {
   return seconds < 120 ? fmt::format("{:.1f} s", seconds) : fmt::format("{:.0f} min", seconds / 60);
 }
 
-// The first twelve digits say enough; the tail says that files were changed.
+// The first twelve digits suffice; the suffix shows that files were changed.
 std::string revision_of(const RunFolder& run) {
   const Json& revision = part_of(run.record, {"git", "folder"});
   if (!revision.is_string()) return "";

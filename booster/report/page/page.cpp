@@ -16,7 +16,7 @@ namespace booster::report {
 
 namespace {
 
-// As a Content-Security-Policy names a script that it allows.
+// Returns the hash with which a Content-Security-Policy allows a script.
 std::string policy_hash(std::string_view text) {
   const std::string hex = sha256(std::as_bytes(std::span(text)));
   std::string bytes;

@@ -1,4 +1,4 @@
-// A page about one or more runs that stands alone: one HTML file, nothing loaded from elsewhere.
+// A self-contained page about one or more runs: one HTML file that loads nothing else.
 #pragma once
 
 #include "booster/report/run_folder.h"
@@ -8,12 +8,12 @@
 
 namespace booster::report {
 
-// The page as HTML; runs of one name are told apart by their paths. Its policy (Content-Security-
-// Policy) lets a browser run and load nothing but the page's own script and style, whatever the
-// runs' files hold.
+// Returns the page as HTML; shows the paths of runs with the same name. Its Content-Security-Policy
+// lets a browser run and load only the page's own script and style, whatever the runs' files
+// contain.
 std::string report_page(std::vector<RunFolder> runs);
 
-// CSS and JavaScript of the page; neither has to be escaped.
+// CSS and JavaScript of the page; neither needs escaping.
 extern const char* const page_style;
 extern const char* const page_script;
 

@@ -1,4 +1,4 @@
-// What a report looks like, light and dark, from a phone's width on; and its tooltip.
+// The style of a report, light and dark, for screens from a phone's width on, and its tooltip.
 #include "booster/report/page/page.h"
 
 namespace booster::report {
@@ -83,7 +83,7 @@ svg.bar { display: block; width: 100%; height: 18px; border-radius: 5px; }
 @media print { details:not([open]) { display: none; } }
 )css";
 
-// The values under the pointer: of each line, at its point next to the pointer.
+// Shows the values under the pointer: for each line, at its point nearest to the pointer.
 const char* const page_script = R"js(
 "use strict";
 const tip = document.body.appendChild(document.createElement("div"));

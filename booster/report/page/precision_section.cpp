@@ -10,7 +10,7 @@ namespace booster::report {
 
 namespace {
 
-constexpr size_t most_events = 50;  // of a run
+constexpr size_t most_events = 50;  // per run
 
 std::string steps(const PrecisionEvent& event) {
   return event.from + 1 < event.to ? fmt::format("{:.0f} to {:.0f}", event.from + 1, event.to)

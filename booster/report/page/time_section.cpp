@@ -20,7 +20,7 @@ struct Part {
   double amount;
 };
 
-// Parts as shares of their sum: a bar, and below it their names.
+// Returns a bar with the parts as shares of their sum, and their names below.
 std::string bar(std::vector<Part> parts, const char* unit) {
   double sum = 0;
   for (const Part& part : parts) sum += part.amount;

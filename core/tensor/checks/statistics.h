@@ -1,6 +1,6 @@
-// Statistics of a tensor's numbers: counts of nan, inf and zeros, extremes, and how many a 16-bit
-// float could not hold. Tensors may have any floating dtype and device; they are read on the host.
-// Pure functions, for any thread.
+// Statistics of a tensor's elements: counts of nan, inf and zeros, extremes, and how many elements
+// a 16-bit float could not hold. Tensors may have any floating dtype and device; they are read on
+// the host. Pure functions, thread-safe.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -9,20 +9,20 @@
 
 namespace booster::numerics {
 
-// Of a printed table; the file has all.
+// Rows of a printed table; the file has all rows.
 inline constexpr size_t rows_shown = 24;
 
-// 0 of nothing.
+// Returns part / whole, or 0 if whole is 0.
 inline double share(int64_t part, int64_t whole) {
   return whole ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
 struct Statistics {
   int64_t numel = 0, nans = 0, infs = 0, zeros = 0;
-  // Running comparisons from the first element, as in paddle.amp.debugging: a nan in first place
-  // stays, later ones are ignored. The mean is nan if any is present.
+  // Running comparisons from the first element, as in paddle.amp.debugging: a nan in the first
+  // place stays, later ones are ignored. The mean is nan if any element is nan.
   double max = 0, min = 0, mean = 0;
-  double magnitude = 0;   // largest one that is finite
+  double magnitude = 0;   // largest finite magnitude
   int64_t above_f16 = 0;  // finite, but infinite in f16
   int64_t below_f16 = 0;  // not 0, but 0 in f16
 
@@ -30,16 +30,16 @@ struct Statistics {
 };
 Statistics statistics_of(const Tensor& x);
 
-// True if no number is inf or nan; always true for integers. One pass at memory speed.
+// Returns true if no element is inf or nan; always true for integers. One pass at memory speed.
 bool is_finite(const Tensor& x);
 
-// Bounds of rounding to nearest even: magnitudes from the first up become infinite; those up to the
-// second become 0.
+// Limits of rounding to nearest even: magnitudes of at least the first become infinite; those up to
+// the second become 0.
 inline constexpr double f16_overflows_from = 65520;
 inline constexpr double f16_underflows_to = 0x1p-25;
 inline constexpr double f16_largest = 65504;
 
-// Distance between x and the next number of that dtype away from 0 (f16 or bf16).
+// Returns the distance between x and the next value of that dtype (f16 or bf16) away from 0.
 double unit_in_last_place(double x, DType dtype);
 
 // "f16 (8, 192): 3 nan, 1 inf, largest finite 512"

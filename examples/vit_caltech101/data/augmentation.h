@@ -1,24 +1,25 @@
-// What happens to images on their way into the training: each for itself, and batches.
+// Augmentation of training images, one by one and in batches.
 #pragma once
 
 #include <booster/booster.h>
 
 namespace example {
 
-// The tutorial's transforms for images of `side` pixels, with what the config adds to them.
+// Returns the tutorial's transforms for images of `side` pixels, plus the config's additions.
 booster::Compose training_transform(const booster::Config& config, int side);
 
-// Of a config's section data.
+// Reads the options from a config's section data.
 booster::RandAugmentOptions rand_augment_options(const booster::OptionValues& data);
 
-// How the images to train on are loaded: shuffled, whole batches only, repeated and mixed as the
-// config says. `classes`: those of the data, unless the model has more outputs.
+// Returns the loader options for training images: shuffled, whole batches only, repeated and mixed
+// as the config says. `classes` is the number of classes in the data, or the model's if that is
+// larger.
 booster::DataLoaderOptions training_loader_options(const booster::Config& config, int64_t classes);
 
-// Whether batches leave the loader with probabilities for labels, which are smoothed already.
+// Returns whether the loader's labels are class probabilities. These are already smoothed.
 bool mixes(const booster::Config& config);
 
-// For images to train on and to validate on alike: 256 pixels to crop 224 of, and so in proportion.
+// Returns the resize side for a crop, for training and validation: 256 for 224, and in proportion.
 int resize_side(int crop);
 booster::Normalize normalization();
 

@@ -1,4 +1,4 @@
-// The images that the loaders of all ranks left out.
+// The images that the loaders of all ranks skipped.
 #pragma once
 
 #include <booster/booster.h>
@@ -8,11 +8,13 @@
 
 namespace example {
 
-// Why, naming the file: each once, whichever ranks saw it, in order, on all ranks. Collective.
+// Returns the reasons on all ranks, in order. Each names a file, and appears once even if several
+// ranks skipped that file. Collective.
 std::vector<std::string> on_all_ranks(const std::vector<booster::BadImage>& mine,
                                       const booster::World& world);
 
-// "12 bad images skipped:", the first ten, "  and 2 more: run.json lists all"; "" without any.
+// Returns "12 bad images skipped:", the first ten, "  and 2 more: run.json lists all"; "" if there
+// are none.
 std::string describe_bad_images(const std::vector<std::string>& reasons);
 
 }  // namespace example

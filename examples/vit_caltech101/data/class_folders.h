@@ -1,7 +1,8 @@
-// Folders of classes: where they are, and what their classes are called.
+// Folders of classes: their location and the names of their classes.
 //
-// Names of folders are bytes. Classes are called by them with all that is not UTF-8, or steers a
-// terminal, written out ("caf\xe9"), alike in checkpoints, in files for people and on the screen.
+// Folder names are bytes. A class name is the folder name in which everything that is invalid UTF-8
+// or controls a terminal is written out ("caf\xe9"). It is the same in checkpoints, files and
+// console output.
 #pragma once
 
 #include <string>
@@ -11,14 +12,14 @@ namespace example {
 
 bool holds(const std::vector<std::string>& names, const std::string& name);
 
-// The names of classes of these folders. Error of kind data if two are written alike.
+// Returns the class names of these folders. Throws an Error of kind data if two names coincide.
 std::vector<std::string> class_names(const std::vector<std::string>& folders);
-// The other way round for the folders in `root`; a class that has none there keeps its name.
+// The inverse for the folders in `root`; a class without a folder there keeps its name.
 std::vector<std::string> class_folders(const std::vector<std::string>& classes,
                                        const std::string& root);
 
-// An archive that was made of a folder holds that folder alone, which this is then; else `root`.
-// One whose folder has a `wanted` name is not.
+// If `root` is an archive with a single folder, returns that folder; else `root`. A folder with a
+// `wanted` name does not count as such.
 std::string within_archive(const std::string& root, const std::vector<std::string>& wanted);
 
 }  // namespace example

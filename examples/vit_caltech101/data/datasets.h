@@ -9,34 +9,38 @@ namespace example {
 
 struct Datasets {
   std::shared_ptr<booster::ImageDataset> train;
-  std::shared_ptr<booster::ImageDataset> validation;  // of all ranks
+  std::shared_ptr<booster::ImageDataset> validation;  // of all ranks together
   std::string root;                                   // their folder
   std::vector<std::string> classes;                   // by label; names of class_folders.h
-  bool made = false;                                  // a made-up set, for want of a folder
-  std::string said;                                   // what to tell the user about them
+  bool made = false;                                  // generated, as no folder was given
+  std::string said;                                   // a message about them for the user
 };
 
-// The images in data.root, or in the folder that the environment variable DATA names; without
-// either, a small set that rank 0 creates in output_dir/small_set. The folder, or the archive of it
-// (ImageFolder), has one for each class; or such folders in `train`, and those to validate on in
-// `val`, `valid`, `validation` or `test`; or Caltech101's 101_ObjectCategories. The tutorial's
-// transforms, scaled to the model's image size. Error of kind data for a folder that is none of
-// these, and for more classes than model.num_classes, if that is given.
+// Opens the images in data.root, or in the folder that the environment variable DATA names. Without
+// either, rank 0 creates a small set in output_dir/small_set. Transforms are the tutorial's, scaled
+// to the model's image size. The folder, or an archive of it (ImageFolder), has one of these
+// layouts:
+// * one folder per class;
+// * such folders in `train`, and those for validation in `val`, `valid`, `validation` or `test`;
+// * Caltech101's 101_ObjectCategories.
+// Throws an Error of kind data for any other folder, and for more classes than model.num_classes,
+// if given.
 Datasets open_datasets(const booster::Config& config, const booster::World& world);
 
-// Whether the folder, or the archive, holds Caltech101 as its authors laid it out.
+// Returns whether the folder or archive has the original layout of Caltech101.
 bool is_caltech101(const std::string& root);
 
-// With as many outputs of the model as there are classes, unless the config says how many.
+// Returns the config with the model's number of outputs set to `classes`, unless it is given.
 booster::Config for_classes(const booster::Config& config, int64_t classes);
 
-// Outputs of the model; none if it has as many as the data have classes.
+// Returns the configured number of the model's outputs; nothing if it follows from the data.
 std::optional<int64_t> outputs(const booster::Config& config);
 
-// What images to validate on go through, before any model of this config.
+// Returns the transforms for validation images, before any model of this config.
 booster::Compose evaluation_transform(const booster::Config& config);
 
-// Batch size, workers, prefetch, seed and what a bad image does; neither shuffled nor cut.
+// Returns batch size, workers, prefetch, seed and the handling of bad images; neither shuffles nor
+// drops the last batch.
 booster::DataLoaderOptions loader_options(const booster::Config& config);
 
 }  // namespace example

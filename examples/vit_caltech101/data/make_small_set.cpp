@@ -16,8 +16,8 @@ namespace {
 
 constexpr double tau = 2 * std::numbers::pi;
 
-// Patterns: the share of the foreground colour at (x, y), measured from the centre in units of the
-// pattern's period. Below 0 none, above 1 all, with soft edges between.
+// Patterns return the share of the foreground colour at (x, y), in periods from the centre. Values
+// of at most 0 mean none, of at least 1 all; edges are soft.
 double soft(double distance) { return 0.5 + 6 * distance; }
 double in_cell(double x) { return x - std::floor(x) - 0.5; }
 
@@ -52,7 +52,7 @@ struct Colour {
   double channel[3];
 };
 
-// Hue in turns, the others 0 to 1.
+// `hue` is in turns; the others are in [0, 1].
 Colour colour_of(double hue, double saturation, double value) {
   Colour colour;
   for (int c = 0; c < 3; ++c) {
@@ -91,7 +91,7 @@ Scene draw_scene(int label, RandomStream& random) {
   scene.size = draw_size(random);
   scene.grey = random.uniform() < 0.05;
   const double hue = (label + random.uniform(-0.4, 0.4)) / std::size(patterns);
-  // One draw a statement: arguments are evaluated in an order that the compiler chooses.
+  // One draw per statement: the evaluation order of arguments is unspecified.
   const double front_value = random.uniform(0.65, 1), front_saturation = random.uniform(0.6, 1);
   scene.front = colour_of(hue, front_saturation, front_value);
   const double back_value = random.uniform(0.1, 0.5), back_saturation = random.uniform(0, 0.35);
@@ -141,7 +141,7 @@ void write_picture(const fs::path& path, const std::string& content) {
   if (!file.flush()) fail_run("small set: cannot write '{}'; want a disk with room", path.string());
 }
 
-constexpr const char* unfinished_name = "unfinished_";  // and the process
+constexpr const char* unfinished_name = "unfinished_";  // followed by the process ID
 
 void write_classes(const fs::path& folder, const SmallSetOptions& options) {
   for (int label = 0; label < static_cast<int>(std::size(patterns)); ++label) {
@@ -152,7 +152,7 @@ void write_classes(const fs::path& folder, const SmallSetOptions& options) {
   }
 }
 
-// What processes left behind that were killed meanwhile.
+// Removes what killed processes left.
 void remove_unfinished(const fs::path& folder) {
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(folder, none)) {

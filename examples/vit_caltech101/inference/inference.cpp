@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* kept_images = "validation";
 
-// A model with weights that are there.
+// A model with loaded weights.
 class Trained {
  public:
   Trained(const Config& config, const World& world, const Source& source)
@@ -35,7 +35,7 @@ class Trained {
 
  private:
   void load(int64_t classes);
-  // Error if they are not those that the model was trained for, where that is known.
+  // Throws if these are not the classes that the model was trained on, if those are known.
   void take_classes(const std::vector<std::string>& classes, const std::string& root);
   std::shared_ptr<const ImageDataset> images_in(const std::string& folder);
   Tensor probabilities(const std::string& file, const Compose& transform) const;

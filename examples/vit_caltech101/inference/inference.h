@@ -1,6 +1,5 @@
-// What a trained model is used for: --evaluate and --predict, with the newest checkpoint of
-// train.output_dir or another, and the config that it was trained with. Nothing of the training
-// changes.
+// Using a trained model: --evaluate and --predict, with the newest checkpoint of train.output_dir
+// or another, and the config of its training. Changes nothing of the training.
 #pragma once
 
 #include <booster/booster.h>
@@ -9,13 +8,13 @@
 
 namespace example {
 
-// The program's exit code, if the config asks for one of the two; nothing if it is to train. All
-// ranks call it; the first one prints.
+// Returns the program's exit code if the config asks for one of the two; nothing if it is to train.
+// Collective; rank 0 prints.
 //
-// --evaluate: top-1, top-5 and loss on the images kept for validation, or on all images of a folder
-// with one for each class; evaluation.json and confusion.svg in train.output_dir.
-// --predict: the most probable classes of each file. A file that is no image is told, and the exit
-// code is 1 then.
+// --evaluate: top-1, top-5 and loss on the validation images, or on all images of a folder with one
+// folder per class. Writes evaluation.json and confusion.svg in train.output_dir. --predict: prints
+// the most probable classes of each file. Reports files that are not images; the exit code is 1
+// then.
 std::optional<int> infer(const booster::Config& config, const booster::World& world);
 
 }  // namespace example

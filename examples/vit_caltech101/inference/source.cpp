@@ -25,7 +25,7 @@ fs::path of_training(const Config& config, bool best) {
   return *found;
 }
 
-// `word` names weights, or is empty.
+// `word` names weights or is empty.
 fs::path find(const Config& config, const std::string& word) {
   const auto wanted = config.get<std::string>(what);
   const bool best = wanted == "best", newest = wanted == "newest";
@@ -67,7 +67,7 @@ Source::Source(const Config& config, const World& world, const std::string& word
     check(!averages_, "inference.weights: averages; got a model's files, want a checkpoint");
 }
 
-// Ranks on several machines might each have a folder of that name.
+// Ranks on different machines may have different folders of that name.
 void Source::check_same(const World& world) const {
   const auto hash = [&] { return is_checkpoint(path_) ? manifest_hash(path_) : std::string(); };
   if (told_by_first_rank(world, what, hash) != hash())

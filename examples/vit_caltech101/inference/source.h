@@ -1,4 +1,4 @@
-// Which weights --evaluate and --predict use.
+// The weights that --evaluate and --predict use.
 #pragma once
 
 #include <booster/booster.h>
@@ -11,17 +11,17 @@ namespace example {
 
 class Source {
  public:
-  // What `word` names, if it names weights, else what inference.checkpoint does. Rank 0 looks, and
-  // all ranks use what it finds; errors of kind data say what there is none of. Collective.
+  // Uses the weights that `word` names, or else inference.checkpoint. Rank 0 searches, and all
+  // ranks use its result. Throws errors of kind data that name what is missing. Collective.
   Source(const booster::Config& config, const booster::World& world, const std::string& word);
 
-  // Whether the word named them; else it is something else.
+  // Returns whether the word named the weights; if not, it means something else.
   bool is_word() const { return is_word_; }
-  // Names of classes by label; none if another program made the weights.
+  // Returns the class names by label; empty if another program made the weights.
   const std::vector<std::string>& classes() const { return classes_; }
-  // "step-000000012", "step-000000012, averages"
+  // Returns "step-000000012" or "step-000000012, averages".
   std::string name() const;
-  // What inference.weights calls them.
+  // Returns the name used in inference.weights.
   const char* kind() const { return averages_ ? "averages" : "trained"; }
   const std::filesystem::path& path() const { return path_; }
   void load(const booster::BoostedModel& model) const;

@@ -13,7 +13,7 @@ using namespace booster;
 
 namespace {
 
-constexpr size_t most_named = 120;  // classes whose names are readable beside the matrix
+constexpr size_t most_named = 120;  // above this, class names next to the matrix are unreadable
 constexpr double margin = 150, edge = 20;
 
 double row_sum(const std::vector<double>& counts, size_t classes, size_t row) {
@@ -21,7 +21,7 @@ double row_sum(const std::vector<double>& counts, size_t classes, size_t row) {
   return std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(classes), 0.0);
 }
 
-// White for none to a dark blue for all.
+// White for 0 to dark blue for 1.
 std::string colour(double share) {
   const auto mixed = [&](int dark) { return 255 - static_cast<int>(share * (255 - dark)); };
   return fmt::format("#{:02x}{:02x}{:02x}", mixed(8), mixed(48), mixed(107));

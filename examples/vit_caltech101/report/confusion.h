@@ -1,4 +1,4 @@
-// Which classes a model takes for which: the files of an evaluation.
+// Which classes a model confuses: the files of an evaluation.
 #pragma once
 
 #include "examples/vit_caltech101/inference/source.h"
@@ -9,13 +9,13 @@
 
 namespace example {
 
-// evaluation.json: the weights, the result's numbers, images and right ones of each class, and the
-// confusion matrix, rows by true class.
+// Returns evaluation.json: the weights, the metrics, the images and correct predictions per class,
+// and the confusion matrix, rows by true class.
 std::string evaluation_record(const Validation::Result& result,
                               const std::vector<std::string>& classes, const Source& source);
 
-// The matrix as SVG; a row's colours are shares of its images. `counts` are classes x classes, by
-// true class and predicted one.
+// Returns the matrix as SVG; colours are shares of the row's images. `counts` is classes x classes,
+// by true and predicted class.
 std::string draw_confusion(const std::vector<double>& counts,
                            const std::vector<std::string>& classes);
 

@@ -15,13 +15,13 @@
 namespace example {
 
 void print(std::string_view text) {
-  // A pipe without a reader is then an error of the write below, not the end of the process.
+  // A pipe without a reader then makes the write below fail instead of ending the process.
   [[maybe_unused]] static const auto before = std::signal(SIGPIPE, SIG_IGN);
   static bool told = false;
   std::fwrite(text.data(), 1, text.size(), stdout);
   if (std::fflush(stdout) == 0) return;
   const int reason = errno;
-  __fpurge(stdout);  // else every later line would try to write this one again
+  __fpurge(stdout);  // or every later line would retry this one
   std::clearerr(stdout);
   if (!std::exchange(told, true))
     booster::warn(fmt::format("stdout: cannot be written: {}; the training goes on without it",

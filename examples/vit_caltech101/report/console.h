@@ -1,6 +1,6 @@
-// What the program prints on stdout. Text that cannot be written (a full disk behind a redirected
-// log, a closed pipe) is lost, and stderr says so once: a training never ends for its log's sake.
-// One thread.
+// The program's output on stdout. Text that cannot be written (a full disk under a redirected log,
+// a closed pipe) is lost, and stderr reports that once: logging never ends a training. For one
+// thread.
 #pragma once
 
 #include <functional>
@@ -8,11 +8,11 @@
 
 namespace example {
 
-// To stdout, at once and unchanged.
+// Prints to stdout, unchanged and unbuffered.
 void print(std::string_view text);
 
-// Does what a training can do without. False after an Error of kind failed, which is a warning
-// then, if `tells`; other errors pass.
+// Runs an optional action. After an Error of kind failed it returns false and, if `tells`, warns;
+// other errors propagate.
 bool attempt(const std::function<void()>& action, bool tells = true);
 
 }  // namespace example

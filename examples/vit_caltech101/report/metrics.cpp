@@ -10,7 +10,7 @@ using namespace booster;
 
 namespace {
 
-// The whole lines in the first `limit` bytes.
+// Returns the size of the complete lines in the first `limit` bytes.
 int64_t whole_lines(const std::filesystem::path& path, int64_t limit) {
   const FileReader file(path);
   char piece[4096];

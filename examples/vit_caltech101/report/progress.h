@@ -9,15 +9,15 @@ namespace example {
 
 class ProgressDisplay {
  public:
-  // `silent` (ranks other than 0): prints nothing.
+  // `silent`: prints nothing (ranks other than 0).
   ProgressDisplay(int64_t first_step, int64_t total_steps, bool silent);
   ~ProgressDisplay();
 
-  // Every step: redraws the bar.
+  // Redraws the bar; called in every step.
   void step(int64_t step, int64_t epoch, double loss, double images_per_second);
-  // Logged steps: prints a line if there is no terminal.
+  // Prints a line if there is no terminal; called in logged steps.
   void log(int64_t step, int64_t epoch, double loss, double images_per_second);
-  // A sentence that stays on the screen.
+  // Prints a sentence that stays on the screen.
   void say(const std::string& text);
 
  private:

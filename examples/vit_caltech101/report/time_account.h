@@ -1,5 +1,5 @@
-// Where the wall time of a run goes: every moment belongs to exactly one activity, so that the
-// parts add up to the total. An object belongs to one thread.
+// Where the wall time of a run goes. Every moment belongs to exactly one activity, so the parts add
+// up to the total. For one thread at a time.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -19,7 +19,7 @@ enum class Activity {
   rest,         // metrics, curves, output to the user
 };
 
-// Seconds since this process was created, that is, before the system loaded the program and its
+// Returns the seconds since the system created this process, before it loaded the program and its
 // libraries.
 double seconds_of_this_process();
 
@@ -28,7 +28,7 @@ class TimeAccount {
   // Begins with `start`, which includes all time before this call. `clock` returns seconds.
   explicit TimeAccount(std::function<double()> clock = seconds_of_this_process);
 
-  // Time counts for an activity while its span exists, then again for the previous activity.
+  // Time counts for an activity while its span exists, then for the previous activity again.
   class [[nodiscard]] Span {
    public:
     Span(TimeAccount& account, Activity activity)
@@ -42,10 +42,10 @@ class TimeAccount {
   };
   Span spend_on(Activity activity) { return {*this, activity}; }
 
-  // Up to now, by activity, and "wall", their sum.
+  // Returns the seconds so far by activity, and "wall", their sum.
   nlohmann::json seconds();
-  // "time: 13.9 s: training 90.2 %, validation 6.1 %, ..."; largest first, without activities that
-  // took no time.
+  // Returns "time: 13.9 s: training 90.2 %, validation 6.1 %, ...", largest first, without
+  // activities that took no time.
   std::string summary();
 
  private:

@@ -1,4 +1,4 @@
-// Which images of a validation have the largest losses. One thread.
+// Finds the images of a validation with the largest losses. For one thread.
 #pragma once
 
 #include <booster/booster.h>
@@ -11,18 +11,18 @@ namespace example {
 
 class WorstRows {
  public:
-  // The next image of this rank, and its label.
+  // Adds this rank's next image and its label.
   void see(std::span<const float> logits, int64_t label);
 
-  // The worst of all ranks, largest loss first; one that is no number is larger than any. `loader`
-  // gave this rank's images, in order, without those that it could not read. Collective.
+  // Returns the worst images of all ranks, largest loss first; nan counts as largest. `loader`
+  // loaded this rank's images, in order, without unreadable ones. Collective.
   std::vector<booster::report::WorstImage> joined(const booster::Group& group,
                                                   const booster::DataLoader& loader) const;
 
  private:
   static constexpr size_t most = 16;
   int64_t rows_ = 0;
-  std::vector<booster::report::WorstImage> worst_;  // by rows of this rank, not yet by index
+  std::vector<booster::report::WorstImage> worst_;  // indexed by this rank's rows until joined
 };
 
 }  // namespace example

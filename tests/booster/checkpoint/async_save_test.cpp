@@ -1,4 +1,4 @@
-// Saves that training does not wait for.
+// Asynchronous saves.
 #include "tests/booster/checkpoint/newest.h"
 #include "tests/booster/checkpoint/shared_root.h"
 #include "tests/booster/checkpoint/small_training.h"
@@ -19,7 +19,7 @@ namespace {
 
 const SmallSettings sharded = {.plugin = "low_level_zero", .batch_size = 4};
 
-// File operations take so long until it ends.
+// Makes every file operation take this long during its lifetime.
 struct SlowDisk {
   explicit SlowDisk(int milliseconds) { delay_file_operations(milliseconds); }
   ~SlowDisk() { delay_file_operations(0); }
@@ -45,7 +45,7 @@ TEST_CASE("rank: trains on" * doctest::skip()) {
     const SlowDisk slow(60);
     saving = save_training_async(test_root() / "async", training.boosted, {.step = 2});
     CHECK_FALSE(saving.ready());
-    for (int i = 0; i < 5; ++i) training.steps(1);  // these numbers are not saved
+    for (int i = 0; i < 5; ++i) training.steps(1);  // these changes are not saved
   }
   saving.wait();
   CHECK(saving.ready());
@@ -72,7 +72,7 @@ TEST_CASE("rank: fails later" * doctest::skip()) {
   training.steps(1);
   CHECK_THROWS_WITH_AS(saving.wait(), Contains("No space left on device (ENOSPC)"), Error);
   fail_file_operation(0, 0);
-  saving.wait();  // told once
+  saving.wait();  // reports the failure once
 
   fail_next();
   saving = save_training_async(test_root(), training.boosted, {.step = 3});
@@ -109,7 +109,7 @@ TEST_CASE("a save waits for the one before, and so do a resume and the end of a 
   CHECK(root.entries() == kept.size());
 }
 
-// As std::exit leaves what stands on the stack, nobody destroys handle and training.
+// std::exit destroys no locals, so the handle and the training are never destroyed here.
 TEST_CASE("rank: ends at once" * doctest::skip()) {
   static auto* const training = new SmallTraining;
   training->steps(1);

@@ -1,5 +1,5 @@
-// What each rank has of its own in a checkpoint (random streams, scales that are not shared), and
-// what another number of ranks makes of it; and how much of a state any rank ever holds.
+// State that each rank has of its own in a checkpoint (random streams, unshared scales), and its
+// use with another number of ranks. Also how much of a state any rank ever holds.
 #include "booster/checkpoint/training/random_streams.h"
 #include "tests/booster/checkpoint/shared_root.h"
 #include "tests/booster/checkpoint/small_training.h"
@@ -52,11 +52,11 @@ TEST_CASE("ranks that were there go on with their streams; new ones draw what no
   for (const RandomState& stream : more) apart.insert(stream.seed);
   CHECK(apart.size() == 4);
   CHECK(streams_to_resume(saved, seeds({1, 2, 3, 4})) == more);
-  // Away and there again: not what it drew before.
+  // A rank that left and returned does not repeat what it drew before.
   auto later = saved;
   later[0].offset += 1;
   CHECK(streams_to_resume(later, seeds({1, 2, 3, 4}))[3].seed != more[3].seed);
-  // Ranks that draw in step go on in step.
+  // Ranks that draw in step continue in step.
   const auto alike = streams_to_resume(saved, seeds({1, 1, 1, 1}));
   CHECK(alike[2] == saved[0]);
   CHECK(alike[3] == saved[0]);
@@ -151,7 +151,7 @@ TEST_CASE("rank: memory" * doctest::skip()) {
     return all;
   }();
   constexpr int64_t largest = 500'000 * sizeof(float);
-  constexpr int64_t state = 2 * 768'000 * int64_t{sizeof(float)};  // AdamW's, of all ranks
+  constexpr int64_t state = 2 * 768'000 * int64_t{sizeof(float)};  // AdamW's state of all ranks
   const auto needed = [](auto&& work) {
     reset_peak_bytes();
     const int64_t before = allocator_stats().live_bytes;
@@ -163,11 +163,11 @@ TEST_CASE("rank: memory" * doctest::skip()) {
     save_training(test_root(), training, {.step = 1}, {.size_per_shard = 0.5});
   });
   CAPTURE(world.rank);
-  // Rank 0: what waits for its file, and the tensor that comes. The others send what they have.
+  // Rank 0 holds a file's pending tensors and the arriving one; other ranks send what they have.
   CHECK(to_save <= (world.rank == 0 ? 2 * largest + (1 << 20) : 200'000));
   const int64_t to_resume =
       needed([&] { REQUIRE(resume_training(test_root(), training, ignore_line)); });
-  CHECK(to_resume < state / 2 + state / 4 + largest + 200'000);  // model, its part, one file
+  CHECK(to_resume < state / 2 + state / 4 + largest + 200'000);  // the model, its part, one file
 }
 TEST_CASE("saving takes the memory of a file on rank 0 and none on the others") {
   run_ranks_at_root("rank: memory", 4);

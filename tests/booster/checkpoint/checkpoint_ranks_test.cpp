@@ -1,4 +1,4 @@
-// Checkpoints of several ranks: one writes, one chooses, and all know how it went.
+// Checkpoints of several ranks: one writes, one chooses, and all know the outcome.
 #include "platform/files/file.h"
 #include "tests/booster/checkpoint/shared_root.h"
 #include "tests/booster/checkpoint/small_training.h"
@@ -102,7 +102,7 @@ TEST_CASE("rank: settings apart" * doctest::skip()) {
   const std::string error = error_of_resume(test_root(), second);
   CHECK(error.find("another seed; got 43 now, want 42") != error.npos);
   CHECK(second.weights() == before);
-  // The whole choice fails on all: nothing there that is whole.
+  // The choice fails on all ranks: no complete checkpoint is left.
   world.group().barrier();
   if (world.rank == 0)
     std::filesystem::resize_file(test_root() / "step-000000002/state.json", 3);

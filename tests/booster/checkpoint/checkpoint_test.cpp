@@ -107,7 +107,7 @@ TEST_CASE("only the newest are kept") {
   for (int step = 1; step <= 5; ++step) save_checkpoint(root.path(), contents(step), {.keep = 2});
   CHECK(latest_step(root.path()) == 5);
   CHECK(std::filesystem::exists(root / "step-000000004"));
-  CHECK(root.entries() == 3);  // with the link
+  CHECK(root.entries() == 3);  // including the link
 }
 
 TEST_CASE("saving a step again replaces it") {

@@ -1,4 +1,4 @@
-// A checkpoint's folder against kills, other people's folders and a disk that takes files away.
+// A checkpoint's folder under kills, foreign folders and a disk that loses data.
 #include "booster/checkpoint/folder/checkpoint.h"
 #include "platform/files/file.h"
 #include "platform/files/sha256.h"
@@ -34,7 +34,7 @@ CheckpointContents numbered(int64_t step, double number = 1, int64_t size = 8) {
   return c;
 }
 
-// The number of the newest checkpoint, or -1; its parts must belong together.
+// Returns the number in the newest checkpoint, or -1; checks that its parts belong together.
 double newest_number(const std::filesystem::path& root) {
   const auto folder = latest_checkpoint(root, ignore_line);
   if (!folder) return -1;
@@ -185,7 +185,7 @@ TEST_CASE("folders that a save creates are synced in their parents") {
   CHECK(synced.count("out/checkpoint"));
 }
 
-// What a process finds whose files are cut after so much time.
+// Returns what a process finds whose files are truncated after `delay`.
 int newest_after_cut(const TemporaryFolder& root, std::chrono::microseconds delay) {
   const pid_t child = ::fork();
   if (child == 0) {

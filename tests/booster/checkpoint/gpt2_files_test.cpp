@@ -1,5 +1,5 @@
-// GPT-2 beside Hugging Face's: their files load unchanged and are written again, and logits, loss,
-// gradients and steps are theirs.
+// GPT-2 against Hugging Face: their files load unchanged and are written identically; logits, loss,
+// gradients and steps agree.
 #include "booster/booster.h"
 #include "booster/checkpoint/safetensors/safetensors.h"
 #include "tests/booster/temporary_folder.h"
@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of make_gpt2.py; by hand, one for the model of full size.
+// The folder of make_gpt2.py's output; may be overridden with the full-size model.
 fs::path gpt2_folder() {
   const char* given = std::getenv("GPT2_GOLDEN");
   return given ? given : test::golden_folder() + "/gpt2";
@@ -64,7 +64,7 @@ struct Gpt2Run {
     const NoGradGuard no_grad;
     return boosted.model(ids);
   }
-  // Of the tokens but the last, as Hugging Face shifts them.
+  // The loss over all tokens except the last, as Hugging Face shifts them.
   double backward(const Tensor& ids) {
     const int64_t tokens = ids.size(1);
     boosted.optimizer.zero_grad();
@@ -88,7 +88,7 @@ StoredShapes shapes_of(const TensorMap& tensors) {
   return shapes;
 }
 
-// Those of the golden file that begin with `kind`, as the model has them.
+// Returns the golden tensors whose names begin with `kind`, in the model's form.
 std::map<std::string, Tensor> expected(const TensorMap& all, const Model& model,
                                        const std::string& kind) {
   const auto& form = dynamic_cast<const FileForm&>(model.module());
@@ -103,7 +103,7 @@ std::map<std::string, Tensor> expected(const TensorMap& all, const Model& model,
   return own;
 }
 
-// Euclidean, relative to the norm of what is wanted.
+// Returns the Euclidean distance, relative to the norm of `want`.
 double distance(const Tensor& got, const Tensor& want) {
   const NoGradGuard no_grad;
   const Tensor exact = untracked::cast(want, DType::f64);
@@ -217,7 +217,7 @@ TEST_CASE("a gpt2's weights load from every kind of file that holds them") {
   CHECK(loads(theirs));
   CHECK(loads(published));
   CHECK(loads(with_head));
-  // A checkpoint's model is as in memory, however small its files.
+  // A checkpoint has the model's tensors as in memory, however small its files are.
   for (const double size : {1024.0, 0.001}) {
     CAPTURE(size);
     CheckpointContents contents;
@@ -257,7 +257,7 @@ TEST_CASE("files that are not this gpt2's are refused, and change nothing") {
 
 namespace {
 
-// Every way in which ranks hold parts of a model.
+// Returns every way in which ranks hold parts of a model.
 const std::map<std::string, Choice<Plugin>>& ways_to_hold_parts() {
   static const std::map<std::string, Choice<Plugin>> all = {
       {"fsdp", "fsdp"},

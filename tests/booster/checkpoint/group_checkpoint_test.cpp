@@ -1,4 +1,4 @@
-// Checkpoints of models and optimizers that train together, and tensors of the program's own.
+// Checkpoints of models and optimizers that train together, and of the program's own tensors.
 #include "booster/booster.h"
 #include "core/optim/parameter_average.h"
 #include "platform/files/file.h"
@@ -22,7 +22,7 @@ struct GanSettings {
   uint64_t seed = 1;
 };
 
-// Two models with parameters of the same names, two optimizers, two schedules and a loader.
+// Two models with equal parameter names, two optimizers, two schedules and a loader.
 class Gan {
  public:
   explicit Gan(const GanSettings& settings)
@@ -39,9 +39,9 @@ class Gan {
     group = booster_.boost({generator, critic}, {opt_g, opt_c});
   }
 
-  // Goes on where the loader stands; noise comes from the random stream.
+  // Continues from the loader's position; noise comes from the random stream.
   void steps(int64_t count) {
-    parts.dataloader->load_state(parts.dataloader->state());  // within an epoch that was left early
+    parts.dataloader->load_state(parts.dataloader->state());  // continues a started epoch
     while (count > 0)
       for (auto& [real, label] : *parts.dataloader) {
         step(real);
@@ -90,7 +90,7 @@ class Gan {
   Booster booster_;
 };
 
-// Both draw from the stream that was resumed.
+// Makes both draw from the resumed stream.
 void step_both(Gan& first, Gan& second) {
   const RandomState resumed = default_generator().state();
   first.steps(7);

@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t classes = 3, hidden = 7;                // of the linear layers
 constexpr int64_t tokens = 4, vocabulary = 7, heads = 4;  // of GPT-2
 
-// 5 links, or 4 in which the first and the last share a weight.
+// Returns a model with 5 links, or GPT-2 with 4, whose first and last link share a weight.
 Model model_of(const Kind& kind) {
   if (!kind.is_gpt2)
     return Sequential{Linear(features, hidden), LayerNorm(hidden), Linear(hidden, 8), Tanh(),
@@ -26,7 +26,7 @@ Model model_of(const Kind& kind) {
                                .n_head = heads});
 }
 
-// Features that do not divide among the ranks are gathered.
+// Output features that ranks cannot divide evenly are gathered.
 const TensorPlan& plan_of_linear_layers() {
   static const TensorPlan plan = {
       {"0", {.gather = true}}, {"2", {}}, {"4", {.style = SplitStyle::row}}};
@@ -84,7 +84,7 @@ Choice<Precision> precision_of(const std::string& strategy) {
 }
 
 Optimizer optimizer_of(const std::string& rule, const Model& model) {
-  // A large eps: else gradients that are mere rounding move weights as far as others.
+  // eps is large: otherwise gradients that are mere rounding would move weights as far as others.
   constexpr double lr = 0.02, eps = 1e-3, decay = 0.01;
   if (rule == "sgd") return SGD(model.parameters(), {.lr = 0.1, .momentum = 0.9});
   if (rule == "rmsprop")
@@ -205,7 +205,7 @@ Training alone(const Kind& kind, int64_t batch_size) {
 
 Training spread(const Kind& kind, const Leg& leg, const Group& group) {
   const int64_t stage = leg.plugin == "zero 2" ? 2 : 1;
-  const double small = 20.0 / (1 << 20);  // so that there are several buckets
+  const double small = 20.0 / (1 << 20);  // gives several buckets
   if (leg.plugin == "torch_ddp") return make(kind, TorchDDPPlugin({}, group), leg.batch_size);
   if (leg.plugin == "fsdp") return make(kind, FsdpPlugin({}, group), leg.batch_size);
   if (leg.plugin == "single") return alone(kind, leg.batch_size);

@@ -1,5 +1,5 @@
-// A small training under any plugin: what a chain of program runs is made of that go from layout to
-// layout by checkpoints.
+// A small training under any plugin: the building blocks of a chain of program runs that move from
+// layout to layout by checkpoints.
 #pragma once
 
 #include "booster/booster.h"
@@ -10,8 +10,8 @@
 
 namespace booster::layouts {
 
-constexpr int64_t samples = 72, features = 5;  // 5: no number of ranks divides it
-constexpr uint64_t order_seed = 42;            // of the samples
+constexpr int64_t samples = 72, features = 5;  // 5: not divisible by any number of ranks
+constexpr uint64_t order_seed = 42;            // for the order of samples
 
 struct Dice {
   std::mt19937 engine;
@@ -24,24 +24,24 @@ struct Dice {
   }
 };
 
-// What stays the same in a chain.
+// What stays constant in a chain.
 struct Kind {
   const char *strategy, *optimizer;
-  bool is_gpt2 = false;  // else some linear layers, whose sizes are odd
+  bool is_gpt2 = false;  // else some linear layers with odd sizes
 };
 Kind drawn_kind(Dice& dice);
 
 // One program run of a chain.
 struct Leg {
   std::string plugin;      // "single", "torch_ddp", "zero 1", "zero 2", "fsdp" or "hybrid"
-  std::vector<int> ranks;  // of the world's
+  std::vector<int> ranks;  // world ranks that take part
   int64_t batch_size = 0;
   int steps = 0;
   bool async = false, shards = false;
   bool late = false;                   // overlap_allgather of low_level_zero
   HybridParallelOptions options = {};  // of "hybrid"
 
-  // Ranks that see different data.
+  // The number of ranks that see different data.
   int64_t shares() const {
     return static_cast<int64_t>(ranks.size()) /
            (options.tp_size * options.pp_size * options.sp_size);
@@ -62,11 +62,11 @@ struct Training {
 
   Tensor outputs_of_all();
   Tensor outputs_with_averages();
-  // Of rows of data_input() and data_target().
+  // Trains on rows of data_input() and data_target().
   void step(const Tensor& input, const Tensor& target);
   void steps(int count);
 };
-// Shape of what outputs_of_all() gives.
+// Returns the shape of outputs_of_all()'s result.
 Shape output_shape(const Kind& kind);
 
 Training alone(const Kind& kind, int64_t batch_size);

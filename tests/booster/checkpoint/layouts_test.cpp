@@ -1,6 +1,6 @@
-// A training that goes from layout to layout (plugin, number of ranks, batch size) is the training
-// of one process that saw the same batches; and what it has right after a resume is what was saved,
-// bit for bit.
+// A training that moves between layouts (plugin, number of ranks, batch size) equals a training of
+// one process on the same batches. Its state right after a resume is bitwise equal to what was
+// saved.
 #include "tests/booster/checkpoint/layout_legs.h"
 #include "tests/booster/checkpoint/newest.h"
 #include "tests/booster/checkpoint/shared_root.h"
@@ -30,7 +30,7 @@ std::string all_bytes(const TensorMap& tensors) {
   return all;
 }
 
-// What a save right after a resume must have in common with what was resumed.
+// Returns what a save right after a resume must share with the checkpoint that was resumed.
 std::string all_of(const CheckpointContents& contents) {
   nlohmann::json numbers = contents.state;
   for (const char* layout : {"plugin", "random", "loader"}) numbers.erase(layout);
@@ -38,12 +38,12 @@ std::string all_of(const CheckpointContents& contents) {
          numbers.dump();
 }
 
-// The same batches, from the one order that all samplers are made of.
+// Trains on the same batches, in the order that all samplers share.
 struct PlainLoop {
   Training training;
   Tensor input = data_input(), target = data_target();
   uint64_t epoch = 0;
-  int64_t done = 0;  // samples of the epoch
+  int64_t done = 0;  // samples of this epoch
 
   void step(int64_t size) {
     if (done == samples) ++epoch, done = 0;
@@ -69,12 +69,13 @@ double norm(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(sum);
 }
 
-// How far a tensor is from what it should be, relative to what training changed of it, beyond what
-// its dtype rounds: a scale near 1 that hardly changed has few digits of its change.
+// Returns a tensor's distance from its reference, relative to what training changed, beyond its
+// dtype's rounding. For a scale near 1 that hardly changes, rounding covers most digits of the
+// change.
 double distance(const Tensor& got, const Tensor& want, const Tensor& start) {
   const auto to = want.to_vector<double>();
   const std::vector<double> zero(to.size());
-  const double rounding = want.dtype() == DType::bf16 ? 0x1p-8 : 0x1p-22;  // f32, by several steps
+  const double rounding = want.dtype() == DType::bf16 ? 0x1p-8 : 0x1p-22;  // several f32 steps
   const double apart = norm(got.to_vector<double>(), to) - rounding * norm(to, zero);
   return std::max(apart, 0.0) /
          (norm(to, start.defined() ? start.to_vector<double>() : zero) + 1e-12);
@@ -83,7 +84,7 @@ double distance(const Tensor& got, const Tensor& want, const Tensor& start) {
 double tolerance_of(const Kind& kind) {
   if (std::string(kind.strategy) == "fp32") return 1e-5;
   const bool is_bf16 = std::string(kind.strategy) != "fp16";
-  return kind.is_gpt2 && is_bf16 ? 8e-2 : 2e-2;  // the deeper, the more is rounded
+  return kind.is_gpt2 && is_bf16 ? 8e-2 : 2e-2;  // rounding grows with depth
 }
 
 struct Chain {
@@ -92,10 +93,10 @@ struct Chain {
   std::filesystem::path root;
   std::unique_ptr<PlainLoop> plain;  // on rank 0
   int64_t step = 0;
-  Tensor averaged = {};  // outputs with averages, behind the last one, where this rank was in it
-  int last_rank = 0;     // one that was
+  Tensor averaged = {};  // outputs with averages after the last leg that had this rank
+  int last_rank = 0;     // a rank of the last leg
 
-  // A program run: resumes, trains, saves, and is gone.
+  // Performs a program run: resumes, trains, saves, and is destroyed.
   void run(const Leg& leg) {
     const bool here = std::ranges::count(leg.ranks, world.rank) > 0;
     last_rank = leg.ranks.front();
@@ -112,7 +113,7 @@ struct Chain {
       const Progress progress = {.step = step + leg.steps};
       if (leg.async) {
         PendingSave saving = save_training_async(root, training.boosted, progress, options);
-        training.steps(2);  // of these nothing is saved
+        training.steps(2);  // not saved
         saving.wait();
       } else {
         save_training(root, training.boosted, progress, options);
@@ -131,7 +132,7 @@ struct Chain {
     CHECK(same);
   }
 
-  // Evaluating with averages leaves no trace.
+  // Checks that evaluation with averages leaves no trace.
   void check_averages(Training& training) {
     const auto before = training.outputs_of_all().to_vector<float>();
     averaged = training.outputs_with_averages();
@@ -160,7 +161,8 @@ struct Chain {
         Tensor from;
         for (const auto& [weight, at] : start)
           if (name == weight + ".master" || name == weight + ".average") from = at;
-        // A mean of gradients, a sum that cancels, is further off than the weights it moves.
+        // A mean of gradients is a cancelling sum, so its relative error is larger than the
+        // weights' error.
         const double sums = kind.is_gpt2 && tolerance > 1e-5 && !from.defined() ? 4 : 1;
         CHECK(distance(got.optimizer.at(name), tensor, from) <= sums * tolerance);
       }
@@ -187,7 +189,7 @@ void play(const Kind& kind, const std::vector<Leg>& legs, const World& world,
 void play_drawn(Dice& dice, const World& world, const std::filesystem::path& root) {
   const Kind kind = drawn_kind(dice);
   std::vector<Leg> legs;
-  int64_t done = 0;  // samples of the epoch
+  int64_t done = 0;  // samples of this epoch
   const size_t count = 3 + static_cast<size_t>(dice.below(3));
   while (legs.size() < count) {
     const Leg leg = drawn_leg(dice, kind);

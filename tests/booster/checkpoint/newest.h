@@ -1,4 +1,4 @@
-// The newest checkpoint, for tests that do not ask what was passed over.
+// Loads the newest checkpoint, for tests that do not check which ones were skipped.
 #pragma once
 
 #include "booster/checkpoint/folder/checkpoint.h"
@@ -8,10 +8,10 @@
 
 namespace booster::test {
 
-// For those who want to be told.
+// For parameters that receive reports.
 inline void ignore_line(const std::string&) {}
 
-// There must be one.
+// A checkpoint must exist.
 inline CheckpointContents newest(const std::filesystem::path& root) {
   return load_checkpoint(*latest_checkpoint(root, ignore_line));
 }

@@ -1,5 +1,5 @@
-// Resume as a property, on checkpoints with one random fault under hashes that are right: an error
-// means that nothing changed, bit for bit; no error means that everything is as the files say.
+// Resume as a property, on checkpoints with one random fault but correct hashes. An error means
+// that nothing changed, bit for bit; no error means that everything is as in the files.
 #include "booster/checkpoint/folder/manifest.h"
 #include "platform/files/sha256.h"
 #include "tests/booster/checkpoint/small_training.h"
@@ -88,7 +88,7 @@ Json wrong_value(Dice& dice) {
   return values[dice.below(values.size())];
 }
 
-// Changes one value somewhere in the tree, or drops, adds or renames it. Returns where.
+// Changes, drops, adds or renames one value somewhere in the tree. Returns its path.
 std::string spoil(Json& json, Dice& dice) {
   Json* at = &json;
   std::string path;
@@ -142,7 +142,7 @@ std::string spoil(TensorMap& tensors, Dice& dice) {
 
 // --- files
 
-// Writes a checkpoint with any contents, whose manifest has the right hashes.
+// Writes a checkpoint with any contents and a manifest with correct hashes.
 void write(const TemporaryFolder& root, const CheckpointContents& contents,
            const std::string& state_text) {
   const std::string folder = "step-000000006/";
@@ -162,7 +162,7 @@ void write(const TemporaryFolder& root, const CheckpointContents& contents,
   root.write(folder + "manifest.json", manifest.to_text());
 }
 
-// What a resumed training saves of the state: its own settings stand where the file had others.
+// Returns the state that a resumed training saves: its own settings replace those in the file.
 Json expected(Json saved, const Json& own) {
   for (size_t i = 0; i < saved["optimizer"]["groups"].size(); ++i) {
     Json& group = saved["optimizer"]["groups"][i];
@@ -221,7 +221,7 @@ void try_fault(const SmallSettings& settings, const CheckpointContents& whole, u
     save_training(again.path(), training.boosted,
                   {.step = resumed->step, .extra = resumed->extra, .tensors = resumed->tensors});
     const CheckpointContents saved = load_checkpoint(*latest_checkpoint(again.path(), ignore_line));
-    // Masters are the truth of 16-bit weights.
+    // 16-bit weights are derived from their masters.
     const bool spoilt_one_of_both = settings.strategy == "fp16_naive" && (which == 5 || which == 6);
     if (!spoilt_one_of_both)
       CHECK(bytes_of(saved) == bytes_of(contents));

@@ -31,7 +31,7 @@ std::string entry(const std::string& name, const std::string& dtype, const std::
                      shape, begin, end);
 }
 
-// Opens a file of these bytes; returns the number of tensors.
+// Opens a file of these bytes and returns the number of tensors.
 size_t open_bytes(const std::string& bytes) {
   const TemporaryFolder folder;
   folder.write("x.safetensors", bytes);

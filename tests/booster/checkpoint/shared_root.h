@@ -1,4 +1,4 @@
-// Ranks that share a folder for their checkpoints.
+// Ranks that share a folder for checkpoints.
 #pragma once
 
 #include "tests/booster/temporary_folder.h"
@@ -13,17 +13,17 @@
 
 namespace booster::test {
 
-// In a rank: that folder.
+// Returns that folder, in a rank.
 inline std::filesystem::path test_root() { return std::getenv("TEST_ROOT"); }
 
-// The variable that gives ranks such a folder, and others.
+// Returns `more` plus the variable that gives ranks this folder.
 inline std::map<std::string, std::string> with_root(const TemporaryFolder& root,
                                                     std::map<std::string, std::string> more = {}) {
   more.emplace("TEST_ROOT", root.path().string());
   return more;
 }
 
-// Runs the test case on so many ranks, which share a new folder: a doctest check that all pass.
+// Runs the test case on `size` ranks that share a new folder; a doctest check that all pass.
 inline void run_ranks_at_root(const std::string& test_case, int size,
                               const std::map<std::string, std::string>& environment = {},
                               double seconds = 400) {

@@ -1,4 +1,4 @@
-// Models that start from the weights of others: timm's files, checkpoints, other sizes.
+// Models that start from other weights: timm's files, checkpoints, other sizes.
 #include "booster/booster.h"
 #include "booster/checkpoint/start_weights.h"
 #include "tests/booster/temporary_folder.h"

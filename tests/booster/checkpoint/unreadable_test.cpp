@@ -1,4 +1,4 @@
-// Checkpoints that cannot be read for a moment: a server that is away, no permission, no
+// Checkpoints that are temporarily unreadable: an unreachable server, no permission, no
 // descriptors.
 #include "booster/checkpoint/folder/checkpoint.h"
 #include "platform/files/file.h"
@@ -107,7 +107,7 @@ TEST_CASE("whatever cannot be read while a save clears up, no complete checkpoin
     save_checkpoint(root.path(), at_step(4), {.keep = 3});
     fail_file_read(0, 0);
     for (const int step : {2, 3, 4}) CHECK_NOTHROW(verify_checkpoint(folder_of(root, step)));
-    removed += !fs::exists(folder_of(root, 1));  // what is left now, a later save removes
+    removed += !fs::exists(folder_of(root, 1));  // a later save removes what is left now
     save_checkpoint(root.path(), at_step(5), {.keep = 3});
     CHECK_FALSE(fs::exists(folder_of(root, 2)));
     CHECK_FALSE(fs::exists(folder_of(root, 1)));

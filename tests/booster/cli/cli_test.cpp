@@ -32,7 +32,7 @@ TEST_CASE("matrix answers for every pair, without spaces at the end of a line") 
   CHECK(result.code == 0);
   CHECK(result.says("torch_ddp"));
   CHECK(result.says("fp16_apex O3      yes               yes"));
-  CHECK_FALSE(result.says(" no"));  // every strategy of ours goes with every layout
+  CHECK_FALSE(result.says(" no"));  // every built-in strategy supports every layout
   CHECK_FALSE(result.says(" \n"));
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("config check tells all mistakes, those of the objects among them") {
     CHECK_MESSAGE(at != std::string::npos, part, bad.output);
   }
   CHECK(std::count(bad.output.begin(), bad.output.end(), '\n') == 5);
-  // What only the made model knows comes once the rest is right.
+  // Mistakes that only the made model knows are reported once the rest is right.
   folder.write("layer.json", R"({"model": {"num_classes": 5}, "booster": {"mixed_precision":
     {"name": "fp8", "exclude": ["hed"]}}})");
   const CommandResult layer = run_booster("config check " + in_quotes(folder / "layer.json"));

@@ -1,6 +1,6 @@
-// `booster run` with machines that it reaches by ssh. What stands for ssh runs the command on this
-// machine, and keeps its own arguments. As with ssh, a signal to it does not reach the command,
-// which sees its input end.
+// `booster run` on machines reached by ssh. A substitute for ssh runs the command on this machine
+// and records its own arguments. As with ssh, a signal to it does not reach the command, which sees
+// its input end.
 #include "tests/booster/command.h"
 #include "tests/booster/temporary_folder.h"
 
@@ -11,7 +11,7 @@ using namespace booster;
 
 namespace {
 
-// A program in the folder.
+// Writes a program into the folder.
 void write_program(const TemporaryFolder& folder, const std::string& name,
                    const std::string& text) {
   folder.write(name, "#!/bin/sh\n" + text);
@@ -23,7 +23,7 @@ void write_ssh(const TemporaryFolder& folder) {
                     "'\nfor last; do :; done\nmkfifo \"$0.$$\"\nexec 3<&0\ncat <&3 > \"$0.$$\" &\n"
                     "setsid --wait sh -c \"$last\" < \"$0.$$\"\n");
 }
-// Runs the program `rank` of the folder on two machines with two ranks each.
+// Runs the folder's program `rank` on two machines with two ranks each.
 CommandResult run_by_ssh(const TemporaryFolder& folder, const std::string& environment,
                          const std::string& options = "") {
   return run_command(fmt::format("{} PATH='{}':\"$PATH\" '{}/booster/booster' run --host a,b "
@@ -80,7 +80,7 @@ TEST_CASE("when a rank fails on a machine that is reached by ssh the ranks of al
 TEST_CASE("ranks start again once all of the attempt before have ended, and know which it is") {
   const TemporaryFolder folder;
   write_ssh(folder);
-  // Whoever is told to stop takes two seconds. Nobody is before all are counted.
+  // Each rank takes two seconds to stop. No new rank may start before all have stopped.
   write_program(folder, "rank",
                 "cd '" + folder.path().string() +
                     "'\ntrap 'sleep 2; echo x >> ended-$RANK; exit 1' TERM\n"

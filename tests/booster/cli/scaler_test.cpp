@@ -1,4 +1,4 @@
-// The loss scalers of other systems, step by step: every sequence of scales bit for bit.
+// Other systems' loss scalers, step by step: every sequence of scales is bitwise equal.
 #include "booster/config/config_layout.h"
 #include "booster/config/overrides.h"
 #include "booster/config/options/scaler_options.h"
@@ -179,7 +179,7 @@ LossScalePolicy policy_of(const std::string& preset, const std::string& options)
   return policy;
 }
 
-// "1024x2 512" as 1024, 1024, 512; a leading "..." is dropped.
+// Expands "1024x2 512" to 1024, 1024, 512; drops a leading "...".
 std::vector<double> expanded(const std::string& scales, bool f32) {
   std::vector<double> values;
   std::istringstream words(scales);

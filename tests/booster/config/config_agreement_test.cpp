@@ -14,7 +14,7 @@ const Section own = {.name = "own",
                      .options = {path_option("folder", "a", "where"),
                                  integer_option("number", 3, at_least(0), "how many")}};
 
-// What Booster::from_config says on this rank where rank `odd` has another value.
+// Returns the error of Booster::from_config on this rank when rank `odd` has another value.
 std::string said(int odd, const std::string& override) {
   const World world = launch_from_env();
   std::vector<std::string> overrides = {"booster.plugin=torch_ddp"};

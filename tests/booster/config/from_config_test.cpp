@@ -15,7 +15,7 @@ using namespace booster;
 
 namespace {
 
-// A config in which every option of a choice is set to its default.
+// Returns a config in which every option of a choice has its default.
 Config config(const std::string& section, const std::string& name) {
   return Config::from_text("{}", "c", {section + ".name=" + name});
 }

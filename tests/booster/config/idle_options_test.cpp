@@ -1,4 +1,4 @@
-// Options that are accepted but have no effect: the user is told once, by one table per strategy.
+// Options that are accepted but have no effect: one table per strategy makes the user see one note.
 #include "booster/booster.h"
 #include "booster/config/config_layout.h"
 
@@ -8,7 +8,7 @@ using namespace booster;
 
 namespace {
 
-// What a strategy reports about options without effect.
+// Returns a strategy's notes about options without effect.
 std::vector<std::string> idle(const std::string& name, const std::string& options) {
   const Config config = Config::from_text(
       R"({"booster": {"mixed_precision": {"name": ")" + name + R"(", )" + options + "}}}", "test");

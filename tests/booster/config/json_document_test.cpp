@@ -10,7 +10,7 @@ using namespace booster;
 
 namespace {
 
-// The error's text; fails the test if there is none.
+// Returns the error's text; fails the test if there is none.
 std::string problem(std::string_view text, const JsonLimits& limits = {}) {
   try {
     parse_json(text, "c.json", limits);

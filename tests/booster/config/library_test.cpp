@@ -1,4 +1,4 @@
-// Strategies and plugins from shared libraries that a config names, in programs as users run them.
+// Strategies and plugins from shared libraries that a config names, in programs run as by users.
 #include "booster/config/abi_tags.h"
 #include "booster/config/library.h"
 #include "tests/booster/command.h"
@@ -15,7 +15,7 @@ std::string library(const std::string& name) {
   return (build_folder() / folder / ("lib" + name + ".so")).string();
 }
 
-// The output of `booster config check` for a config with this section "booster".
+// Returns the output of `booster config check` for a config with this section "booster".
 CommandResult check_section(const std::string& section) {
   const TemporaryFolder folder;
   folder.write("config.json", "{\"booster\":\n" + section + "}");
@@ -151,7 +151,7 @@ TEST_CASE("a pair that does not work together is refused before a program runs")
   CHECK(matrix.says("alone with torch_ddp: it wants to be alone; use fp32"));
 }
 
-// This test has its own copy of booster, as a program linked with the rooms' archives would.
+// This test has its own copy of booster, like a program linked with the layers' static libraries.
 TEST_CASE("a library for another copy of booster is refused, and nothing is added") {
   const auto names = precision_registry().names();
   CHECK_THROWS_WITH_AS(load_library(library("own_strategy")),

@@ -1,5 +1,5 @@
-// All mistakes of a config in one run, what only the objects know among them, and the names that
-// users of other systems write.
+// All mistakes of a config in one run, including those that only the objects detect, and names from
+// other systems.
 #include "booster/booster.h"
 #include "booster/config/checks/other_names.h"
 #include "booster/config/config_layout.h"
@@ -25,7 +25,7 @@ namespace {
 using Json = nlohmann::json;
 using Lines = std::vector<std::string>;
 
-// With the sections of the example.
+// Checks a text with the sections of the example.
 Lines mistakes(std::string_view text, const std::vector<std::string>& overrides = {}) {
   try {
     Config::from_text(text, "c.json", overrides, example::program_config());
@@ -120,7 +120,7 @@ TEST_CASE("options that do not go together are mistakes of the config") {
   check_only(R"({"lr_scheduler": {"name": "cosine_warmup", "warmup_steps": 6, "total_steps": 5}})",
              "c.json:1:18: lr_scheduler: cosine_warmup: ", "want at most 5");
   CHECK(mistakes(R"({"lr_scheduler": {"name": "cosine_warmup", "warmup_steps": 5}})").empty());
-  // A part that is wrong by itself is not made.
+  // A section that is wrong by itself is not made.
   CHECK(mistakes(R"({"optimizer": {"nesterov": true, "lr": -1}})").size() == 1);
 }
 
@@ -230,13 +230,13 @@ TEST_CASE("every name that another system's word stands for is a name of ours") 
     CAPTURE_PART(theirs);
     CAPTURE_PART(ours);
     CHECK(std::find(legal.begin(), legal.end(), ours) != legal.end());
-    CHECK_FALSE(meant_by(theirs).empty());  // written as words are compared
+    CHECK_FALSE(meant_by(theirs).empty());  // in the form in which words are compared
   }
 }
 
 namespace {
 
-// A value for an option, mostly legal.
+// Returns a random value for an option, mostly a legal one.
 Json drawn(const Option& option, std::mt19937& random) {
   const auto one_of = [&](std::initializer_list<double> values) {
     double value = 0;
@@ -275,7 +275,7 @@ Json drawn(const Lines& names, const std::vector<OptionTable>& tables, std::mt19
   return section;
 }
 
-// Without the large models.
+// Draws a section, without the large models.
 template <class Entries>
 Json drawn_section(const Entries& entries, std::mt19937& random) {
   Lines names;
@@ -283,14 +283,14 @@ Json drawn_section(const Entries& entries, std::mt19937& random) {
   for (const auto& entry : entries) {
     if (entry.name.starts_with("vit_") && !entry.name.starts_with("vit_tiny")) continue;
     if (entry.name.starts_with("gpt2-")) continue;
-    if (entry.name.starts_with("test_")) continue;  // registered by another test, made by none
+    if (entry.name.starts_with("test_")) continue;  // registered by another test; cannot be made
     names.push_back(entry.name);
     tables.push_back(entry.options);
   }
   return drawn(names, tables, random);
 }
 
-// Sizes of these are open: as drawn, they would not fit into memory.
+// These models have free sizes: random sizes would not fit into memory.
 Json drawn_model(std::mt19937& random) {
   Json model = drawn_section(model_entries(), random);
   if (model["name"] == "gpt2") {
@@ -304,7 +304,7 @@ Json drawn_model(std::mt19937& random) {
   return model;
 }
 
-// Ranks that there are not are no mistake of the config: what is made here wants one.
+// Missing ranks are no mistake of the config, so the drawn plugins need one rank.
 Json drawn_plugin(std::mt19937& random) {
   Json plugin = drawn_section(plugin_registry().entries(), random);
   if (plugin["name"] == "hybrid_parallel")
@@ -321,7 +321,7 @@ Json drawn_config(std::mt19937& random) {
             {"mixed_precision", drawn_section(precision_registry().entries(), random)}}}};
 }
 
-// What a training makes of a config.
+// Makes everything that a training makes of a config.
 void make_all(const Config& config) {
   Booster booster = Booster::from_config(config);
   const Model model = make_model(config);

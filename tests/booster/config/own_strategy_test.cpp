@@ -1,4 +1,4 @@
-// The strategy of examples/own_strategy among several optimizers, of which one overflows.
+// The strategy of examples/own_strategy with several optimizers, one of which overflows.
 #include "examples/own_strategy/own_strategy.cpp"
 #include "tests/mixed_precision/weight.h"
 
@@ -41,14 +41,14 @@ TEST_CASE("own strategy: an overflow in one optimizer's gradients skips its step
       for (const size_t i : {first, 1 - first}) CHECK(both.step(i) == (i == good));
       CHECK(both.modules[bad]->w.item() == 1);
       CHECK(both.modules[good]->w.item() == 1 - 2 * rate);
-      CHECK_FALSE(both.step(bad));  // what overflowed is still there
+      CHECK_FALSE(both.step(bad));  // the overflowed gradients are still there
       CHECK(both.step(good));
       CHECK(both.modules[good]->w.item() == 1 - 4 * rate);
       for (BoostedOptimizer& optimizer : both.group.optimizers) optimizer.zero_grad();
       for (const size_t i : {0, 1}) both.backward(i, 1);
       for (const size_t i : {0, 1}) {
         CHECK(both.step(i));
-        CHECK(both.modules[i]->w.grad().item() == 1);  // neither the scale nor what was before
+        CHECK(both.modules[i]->w.grad().item() == 1);  // without scale or earlier gradients
       }
       CHECK(both.modules[bad]->w.item() == 1 - rate);
       CHECK(both.modules[good]->w.item() == 1 - 5 * rate);

@@ -1,4 +1,4 @@
-// fp16_paddle in a config: Fleet's amp_configs unchanged, its defaults, and what is refused.
+// fp16_paddle in a config: Fleet's amp_configs unchanged, its defaults, and its errors.
 #include "booster/booster.h"
 #include "booster/config/config_layout.h"
 #include "tests/booster/temporary_folder.h"
@@ -117,7 +117,7 @@ TEST_CASE("save_dtype is what a checkpoint holds of the model; the resumed run i
     const TemporaryFolder folder;
     Boosted saved = run(name);
     for (const auto& [key, tensor] : saved.model.unwrap().state_dict())
-      if (tensor.dtype() == DType::f32) tensor.detach().fill_(1.0 / 3);  // not an f16 number
+      if (tensor.dtype() == DType::f32) tensor.detach().fill_(1.0 / 3);  // not exact in f16
     save_training(folder.path(), saved, {.step = 1});
     for (const auto& [key, tensor] : load_checkpoint(folder.path() / "step-000000001").model)
       if (is_floating(tensor.dtype())) CHECK(tensor.dtype() == dtype);

@@ -1,4 +1,4 @@
-// The files of examples/policies, one per strategy and level, train on JPEG files as fp32 does.
+// The configs in examples/policies, one per strategy and level, train on JPEG files like fp32.
 #include "booster/booster.h"
 #include "examples/vit_caltech101/data/make_small_set.h"
 #include "examples/vit_caltech101/program_config.h"
@@ -35,8 +35,8 @@ Caltech101 small_set(const TemporaryFolder& folder) {
                      .cache_bytes = size_t{64} << 20});
 }
 
-// The mean loss of the last epoch's steps, over all ranks. A step that is skipped while the loss
-// scale settles is repeated, so that all policies take equally many steps.
+// Returns the mean loss of the last epoch's steps over all ranks. Repeats steps that are skipped
+// while the loss scale settles, so that all policies take the same number of steps.
 double final_loss(const std::filesystem::path& policy, const char* plugin, const Caltech101& data,
                   int64_t batch_size) {
   manual_seed(3);
@@ -48,7 +48,7 @@ double final_loss(const std::filesystem::path& policy, const char* plugin, const
                                                      .embed_dim = 64,
                                                      .depth = 2,
                                                      .num_heads = 2});
-  // At twice this rate rounding determines how fast the loss falls, so any tolerance would be
+  // At twice this rate rounding would determine how fast the loss falls, and any tolerance would be
   // meaningless.
   Optimizer optimizer = AdamW(model.parameters(), {.lr = 1e-3});
   auto loader = booster.prepare_dataloader(
@@ -75,8 +75,8 @@ double final_loss(const std::filesystem::path& policy, const char* plugin, const
   return losses[0];
 }
 
-// How far a policy may be from fp32, as a share of the loss. f16 weights without masters lose small
-// updates.
+// Returns a policy's allowed distance from fp32, as a share of the loss. f16 weights without
+// masters lose small updates.
 double tolerance(const std::string& policy) {
   return policy == "fp16_apex_O3" || policy == "fp16_paddle_pure_fp16" ? 0.2 : 0.02;
 }

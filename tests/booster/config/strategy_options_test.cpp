@@ -1,5 +1,5 @@
-// Every option of every strategy and plugin: its default, its range, its documentation, and the
-// error for a wrong name, type or number.
+// Every option of every strategy and plugin: its default, range, documentation, and the error for a
+// wrong name, type or number.
 #include "booster/booster.h"
 #include "tests/golden_folder.h"
 
@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The error of a config that gives a strategy (plugin) this value; "" if it is accepted.
+// Returns the error of a config that gives a strategy (plugin) this value; "" if it is accepted.
 std::string refusal(const char* key, const std::string& name, const std::string& option,
                     const Json& value) {
   const Json config = {{"booster", {{key, {{"name", name}, {option, value}}}}}};
@@ -28,7 +28,7 @@ std::string refusal(const char* key, const std::string& name, const std::string&
   return "";
 }
 
-// A value of a type that the option does not take.
+// Returns a value of a type that the option does not take.
 Json of_wrong_type(OptionType type) {
   switch (type) {
     case OptionType::boolean: return 1;
@@ -40,7 +40,7 @@ Json of_wrong_type(OptionType type) {
   }
 }
 
-// Numbers just outside the range.
+// Returns numbers just outside the range.
 std::vector<Json> outside(const Option& option) {
   std::vector<Json> values;
   const bool whole = option.type == OptionType::integer;
@@ -88,7 +88,7 @@ void check_option(const char* key, const std::string& name, const Option& option
   CHECK_MESSAGE(misspelt.find("did you mean " + option.name + "?") != std::string::npos, misspelt);
 }
 
-// Ours, without what other tests have registered.
+// The built-in names, without entries that other tests have registered.
 const std::vector<std::string> plugins = {"single", "torch_ddp"};
 const std::vector<std::string> all_strategies = {
     "fp32", "fp16", "fp16_apex", "fp16_naive", "fp16_paddle", "bf16", "fp8", "fp64", "auto"};

@@ -1,4 +1,4 @@
-// A library with a strategy that works on one rank only, and a plugin.
+// A library with a strategy that only works on one rank, and a plugin.
 #include "booster/config/library.h"
 #include "mixed_precision/interface/precision.h"
 #include "plugins/interface/plugin.h"

@@ -1,4 +1,5 @@
-// A library as if built with another version of the headers, which says so when its code runs.
+// A library that claims to be built with another version of the headers, and prints a line when its
+// code runs.
 #include <cstdio>
 
 extern "C" __attribute__((visibility("default"))) const char booster_abi_tag[];

@@ -1,2 +1,2 @@
-// A shared library that has nothing to do with booster.
+// A shared library unrelated to booster.
 extern "C" int nothing_to_add() { return 0; }

@@ -1,4 +1,4 @@
-// A library that adds a new name, then one that is taken.
+// A library that adds a new name, then one that is already taken.
 #include "booster/config/library.h"
 #include "mixed_precision/interface/precision.h"
 

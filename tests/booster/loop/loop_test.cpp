@@ -1,9 +1,9 @@
-// Random sequences of a training loop's calls give what the plain model of the loop gives, in every
+// Random sequences of a training loop's calls agree with the plain model of the loop, in every
 // strategy, on one rank and on several.
 //
-// More of them: TEST_SHARES=all LOOPS=20000 build/tests/booster_test -tc='*random loops*'. One of
-// them, as a failure prints it: LOOP='fp16| two|backward ...' build/tests/booster_test -tc='*this
-// one*'.
+// More sequences: TEST_SHARES=all LOOPS=20000 build/tests/booster_test -tc='*random loops*'. A single
+// one, as a failure prints it:
+// LOOP='fp16| two|backward ...' build/tests/booster_test -tc='*this one*'.
 #include "tests/booster/loop/real_loop.h"
 #include "tests/draws.h"
 #include "tests/parallel/ranks.h"
@@ -29,7 +29,7 @@ std::string variable(const char* name, const std::string& otherwise) {
   return value ? value : otherwise;
 }
 
-// The n-th sequence of a strategy.
+// Returns the n-th sequence of a strategy.
 Sequence drawn(const std::string& strategy, unsigned n, int ranks) {
   std::seed_seq seed = {static_cast<int>(n), ranks,
                         static_cast<int>(std::hash<std::string>()(strategy))};
@@ -47,7 +47,8 @@ Sequence drawn(const std::string& strategy, unsigned n, int ranks) {
   return draw(random, setup, limits_of(strategy), ranks);
 }
 
-// "" or what went wrong. Ranks leave together: none removes the folder under another.
+// Returns "" or what went wrong. Ranks end together, so that none removes the folder while others
+// use it.
 std::string play_safely(const Sequence& sequence, const World& world, const std::string& folder) {
   try {
     const std::string failure = play(sequence, world, folder);
@@ -58,7 +59,7 @@ std::string play_safely(const Sequence& sequence, const World& world, const std:
   }
 }
 
-// For the checkpoints of one sequence.
+// A folder for the checkpoints of one sequence.
 class Scratch {
  public:
   explicit Scratch(const std::string& parent, unsigned n)
@@ -95,7 +96,7 @@ void play_drawn(std::span<const unsigned> numbers) {
     }
 }
 
-// How a sequence fails on so many ranks, or "".
+// Returns how a sequence fails on `ranks` ranks, or "".
 std::string failure_on(int ranks, const Sequence& sequence) {
   if (ranks == 1) {
     const Scratch scratch(own_folder(), 0);
@@ -106,8 +107,8 @@ std::string failure_on(int ranks, const Sequence& sequence) {
           .wait(20));
 }
 
-// The shortest form of a sequence that was seen to fail. Ranks that see another one die name the
-// sequence that they are at themselves, which may be a later one.
+// Returns the shortest form of a failed sequence. Ranks that see another rank die print their own
+// current sequence, which may be a later one.
 std::string explained(int ranks, const std::string& output) {
   const std::string what = mark;
   for (size_t at = output.find(what); at != output.npos; at = output.find(what, at + 1)) {
@@ -123,7 +124,7 @@ std::string explained(int ranks, const std::string& output) {
 
 constexpr size_t sequences_per_start = 250;  // of each strategy
 
-// Plays this run's share of `count` sequences of each strategy, in processes of their own.
+// Plays this run's share of `count` sequences of each strategy, in separate processes.
 void check_loops(int ranks, unsigned count) {
   const size_t chosen = testing::draws(count).size();
   for (size_t first = 0; first < chosen; first += sequences_per_start) {
@@ -131,7 +132,7 @@ void check_loops(int ranks, unsigned count) {
         Ranks("rank: drawn loops", ranks,
               {{"LOOP_FIRST", std::to_string(first)}, {"LOOP_COUNT", std::to_string(count)}})
             .wait(3000);
-    for (const RankResult& one : results)  // a rank that played nothing ends well too
+    for (const RankResult& one : results)  // a rank that played nothing also exits with 0
       CHECK((!one.passed() || one.output.find("| 1 passed") != one.output.npos));
     const std::string output = failures(results);
     if (output.empty()) continue;

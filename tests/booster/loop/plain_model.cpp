@@ -10,7 +10,7 @@ double sign(int i) { return (i * 7 + i / 3) % 2 == 0 ? 1 : -1; }
 
 double magnitude(const Setup& setup, int rank, int action) {
   constexpr double choices[] = {0.25, 0.5, 1};
-  if (setup.strategy == "fp8") action = 0;  // a number larger than any before would be cut off
+  if (setup.strategy == "fp8") action = 0;  // a value larger than all before would be clipped
   return choices[(rank * 2 + action * 5 + action / 2) % 3];
 }
 
@@ -71,7 +71,7 @@ void clip_value(Numbers& gradient, double limit) {
   for (double& g : gradient) g = std::clamp(g, -limit, limit);
 }
 
-// As torch.nn.utils.clip_grad_norm_.
+// Clips like torch.nn.utils.clip_grad_norm_.
 void clip_norm(Numbers& gradient, double limit) {
   double squares = 0;
   for (const double g : gradient) squares += g * g;

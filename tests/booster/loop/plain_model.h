@@ -1,5 +1,5 @@
-// What a loop's calls must do, in double precision and in one place: the state machine of
-// docs/training-step.md. It knows no tensors, ranks, scales or dtypes.
+// A reference for a loop's calls, in double precision and in one process: the state machine of
+// docs/training-step.md. It has no tensors, ranks, scales or dtypes.
 #pragma once
 
 #include "tests/booster/loop/sequence.h"
@@ -10,13 +10,13 @@
 
 namespace booster::loop {
 
-constexpr int size = 16;  // inputs and outputs of the models' one layer; what 8-bit units take
+constexpr int size = 16;  // inputs and outputs of the models' only layer; fits 8-bit matrix units
 constexpr double learning_rate = 0.125, momentum = 0.5;
 
-// A loss is factor * sum_i sign(i) * y_i of a layer y = W x + b, with x_j = magnitude * sign(j):
-// its gradient does not depend on W, so that every strategy computes it without rounding.
+// A loss is factor * sum_i sign(i) * y_i of a layer y = W x + b, with x_j = magnitude * sign(j).
+// Its gradient does not depend on W, so every strategy computes it without rounding.
 double sign(int i);
-// Of the input of a rank in the n-th action.
+// Returns the magnitude of a rank's input in the n-th action.
 double magnitude(const Setup& setup, int rank, int action);
 
 // The parameters of a layer: W by rows, then b.
@@ -24,26 +24,26 @@ using Numbers = std::vector<double>;
 
 struct PlainOptimizer {
   Numbers value, velocity;          // velocity: empty before the first step
-  std::optional<Numbers> gradient;  // the mean over the ranks of all that was added
-  bool overflowed = false;          // since its gradients were last forgotten
-  bool is_shown = false;            // clipped or stepped since the last pass that was for it
+  std::optional<Numbers> gradient;  // mean over the ranks of everything added
+  bool overflowed = false;          // since its gradients were last cleared
+  bool is_shown = false;            // clipped or stepped since its last backward pass
 };
 
 class PlainLoop {
  public:
   PlainLoop(const Setup& setup, bool skips, int ranks);
 
-  // Does what the action does; true if a step was skipped.
+  // Performs the action; returns true if a step was skipped.
   bool run(const Action& action, int index);
   const PlainOptimizer& optimizer(int model) const {
     return optimizers_[static_cast<size_t>(model)];
   }
-  // The output of a layer for a rank's input of this action.
+  // Returns the output of a layer for a rank's input of this action.
   Numbers output(int model, int rank, int action) const;
   double loss_scale() const { return scale_.value; }
 
  private:
-  // torch's GradScaler.
+  // The state of torch's GradScaler.
   struct Scale {
     double value = 256;
     int good = 0;
@@ -58,7 +58,7 @@ class PlainLoop {
   bool skips_;
   int ranks_;
   std::array<PlainOptimizer, 2> optimizers_;
-  int awaited_ = 0;  // by bits
+  int awaited_ = 0;  // one bit per optimizer
   bool stepped_ = false, overflow_ = false;
   Scale scale_;
   struct Saved {
@@ -68,7 +68,7 @@ class PlainLoop {
   std::optional<Saved> saved_;
 };
 
-// The numbers that a layer starts with.
+// Returns the initial values of a layer.
 Numbers first_numbers(int model);
 
 }  // namespace booster::loop

@@ -18,7 +18,8 @@ namespace {
 
 using testing::StrategyLevel;
 
-// Of weights, relative to 1 + |w|: losses are such that only what is kept is rounded.
+// Returns the tolerance of weights, relative to 1 + |w|: the losses are chosen so that only stored
+// values round.
 double tolerance_of(const StrategyLevel& strategy, const std::string& sent_as) {
   constexpr double by_digits[] = {1e-13, 2e-5, 1e-2, 6e-2};
   const testing::Digits sent = sent_as == "bf16"   ? testing::Digits::bf16
@@ -53,7 +54,7 @@ std::shared_ptr<Layer> layer(int model, const World& world) {
   Tensor weight = made->linear.weight, bias = made->linear.bias;
   weight.copy_(from_vector(std::vector<float>(values.begin(), end_of_weight), {size, size}));
   bias.copy_(from_vector(std::vector<float>(end_of_weight, values.end()), {size}));
-  if (world.rank > 0) weight.fill_(world.rank);  // rank 0's numbers count
+  if (world.rank > 0) weight.fill_(world.rank);  // rank 0's values count
   return made;
 }
 
@@ -67,7 +68,7 @@ struct Batch {
   Tensor input, target;
 };
 
-// At no moment does the unboosted handle do anything with gradients.
+// Checks that the unboosted handle refuses to use gradients, at any time.
 void check_refused(Optimizer unboosted) {
   const std::function<void()> calls[] = {[&] { unboosted.step(); }, [&] { unboosted.zero_grad(); },
                                          [&] { unboosted.clip_grad_by_norm(1); },
@@ -94,7 +95,7 @@ class RealLoop {
     start();
   }
 
-  // True if a step was skipped.
+  // Returns true if a step was skipped.
   bool run(const Action& action, int index, const PlainLoop& plain) {
     BoostedOptimizer& optimizer = optimizers_[static_cast<size_t>(action.model)];
     check_refused(optimizer.unwrap());
@@ -109,7 +110,7 @@ class RealLoop {
         break;
       case Call::zero_grad: optimizer.zero_grad(); break;
       case Call::step: return optimizer.step().skipped();
-      case Call::evaluate: break;  // compare() does
+      case Call::evaluate: break;  // done by compare()
       case Call::save: save_training(folder_, *whole_, {.step = ++saves_}); break;
       case Call::resume:
         if (saves_ == 0) break;
@@ -121,7 +122,7 @@ class RealLoop {
     return false;
   }
 
-  // "" or how the numbers differ from those of `plain`.
+  // Returns "" or how the values differ from `plain`.
   std::string compare(const PlainLoop& plain, const Action& action, int index) {
     for (int model = 0; model < (setup_.two_models ? 2 : 1); ++model) {
       const Numbers got = values(model), &want = plain.optimizer(model).value;
@@ -133,7 +134,7 @@ class RealLoop {
       }
     }
     for (int model = 0; model < (setup_.two_models ? 2 : 1); ++model)
-      if ((index + world_.rank + model) % 2 == 0)  // looking changes nothing: one rank may alone
+      if ((index + world_.rank + model) % 2 == 0)  // one rank may read alone: no effect
         if (std::string far = compare_gradients(plain, model); !far.empty()) return far;
     if (setup_.strategy == "fp16" && scale() != plain.loss_scale())
       return fmt::format("loss scale: got {}, want {}", scale(), plain.loss_scale());
@@ -159,7 +160,7 @@ class RealLoop {
             .mixed_precision = strategy_.make};
   }
 
-  // Everything anew, as after a restart.
+  // Recreates everything, as after a restart.
   void start() {
     whole_.reset();
     models_.clear();
@@ -223,7 +224,7 @@ class RealLoop {
   Numbers values(int model) const {
     Numbers all;
     const Optimizer optimizer = optimizers_[static_cast<size_t>(model)].unwrap();
-    StateDict updated;  // by steps
+    StateDict updated;  // parameters as steps update them
     for (const auto& [name, tensor] : optimizer.parameters()) {
       const Tensor master = optimizer.master(name);
       if (master.defined())
@@ -238,7 +239,7 @@ class RealLoop {
       Tensor tensor = updated[i].tensor;
       const bool in_parts = updated[i].name != parameters[i].name ||  // a master
                             kept_part(parameters[i].tensor).defined();
-      if (plugin.layout().zero_stage > 0 && in_parts) {  // whole on rank 0 alone
+      if (plugin.layout().zero_stage > 0 && in_parts) {  // whole on rank 0 only
         if (plugin.group().rank() > 0)
           tensor = empty(parameters[i].tensor.shape(), {.dtype = tensor.dtype()});
         plugin.group().broadcast(tensor);
@@ -249,14 +250,14 @@ class RealLoop {
     return all;
   }
 
-  // What a program sees that looks at gradients which were clipped or stepped with.
+  // Compares what a program sees of gradients after a clip or step.
   std::string compare_gradients(const PlainLoop& plain, int model) const {
     const PlainOptimizer& want = plain.optimizer(model);
     if (!want.is_shown || !want.gradient || want.overflowed) return "";
     const Optimizer optimizer = optimizers_[static_cast<size_t>(model)].unwrap();
     const auto parts = optimizer.state_dict().parts;
     const double tolerance = tolerance_of(strategy_, setup_.sent_as);
-    size_t begin = 0;  // of the parameter, among all numbers
+    size_t begin = 0;  // of the parameter, among all elements
     for (const auto& [name, tensor] : optimizer.parameters()) {
       const Tensor grad = tensor.grad();
       if (!grad.defined()) return name + " has no gradient";
@@ -276,9 +277,10 @@ class RealLoop {
 
   double scale() const { return models_[0].session().precision->state().at("scale"); }
 
-  // Coarse: 8-bit weights have 4 digits. It finds 16-bit copies that were not refreshed.
+  // A coarse comparison, since 8-bit weights have 4 significant bits. It detects stale 16-bit
+  // copies.
   std::string compare_output(const PlainLoop& plain, int model, int index) {
-    if (setup_.strategy == "fp8") return "";  // weights beyond any that it has seen are cut off
+    if (setup_.strategy == "fp8") return "";  // weights larger than its history are clipped
     const BoostedModel& net = models_[static_cast<size_t>(model)];
     layers_[static_cast<size_t>(model)]->twice = false;
     net.eval();
@@ -305,7 +307,7 @@ class RealLoop {
   int64_t saves_ = 0;
 };
 
-// Ranks that never wait for each other at the same moment show what a race hides.
+// Delays ranks differently, so that they never wait at the same moment; this reveals races.
 void pause(const World& world, int index) {
   if (world.size > 1 && (index * 31 + world.rank * 17) % 5 == 0)
     usleep(static_cast<useconds_t>((index * 7919 + world.rank * 104729) % 1500));
@@ -336,7 +338,7 @@ std::string play(const Sequence& sequence, const World& world, const std::string
     const std::string after = fmt::format("after action {}: ", i + 1);
     if (skipped != want)
       return fmt::format("{}step skipped: got {}, want {}", after, skipped, want);
-    // Parameters that are on their way are to meet whatever comes next.
+    // Skips the comparison, so that the next call meets parameters still in flight.
     if (sequence.setup.late && action.call == Call::step) continue;
     const std::string difference = real.compare(plain, action, index);
     if (!difference.empty()) return after + difference;

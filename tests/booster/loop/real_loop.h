@@ -1,4 +1,5 @@
-// The same calls on real models, optimizers and ranks, compared with PlainLoop after each.
+// Makes the same calls on real models, optimizers and ranks, and compares with PlainLoop after
+// each.
 #pragma once
 
 #include "parallel/launch.h"
@@ -9,12 +10,12 @@
 
 namespace booster::loop {
 
-// The strategies that sequences are drawn for: every built-in one in each of its levels and styles.
+// Returns the strategies that sequences are drawn for: every built-in one in each level and style.
 std::vector<std::string> strategies();
 Limits limits_of(const std::string& strategy);
 
-// Plays the sequence on this rank, among all of the world. `folder` is for its checkpoints. Gives
-// "" or the first difference, with the action after which it was seen.
+// Runs the sequence on this rank, together with all ranks of the world. `folder` is for its
+// checkpoints. Returns "" or the first difference, with the action after which it appeared.
 std::string play(const Sequence& sequence, const World& world, const std::string& folder);
 
 }  // namespace booster::loop

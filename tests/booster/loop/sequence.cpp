@@ -11,7 +11,7 @@ namespace {
 constexpr std::array call_names = {"backward", "clip_value", "clip_norm", "halve", "zero_grad",
                                    "step",     "evaluate",   "save",      "resume"};
 
-// Draws, in few words.
+// Short helpers for random draws.
 class Dice {
  public:
   explicit Dice(std::mt19937& random) : random_(random) {}
@@ -68,12 +68,12 @@ Sequence draw(std::mt19937& random, const Setup& setup, const Limits& limits, in
   Dice dice(random);
   Sequence sequence = {setup, {}};
   const int length = 3 + dice.below(16);
-  int poisoned = 0;  // models, by bits
+  int poisoned = 0;  // bit mask of models
   while (static_cast<int>(sequence.actions.size()) < length) {
     const Action action = draw_action(dice, setup, limits, ranks);
     const int own = 1 << action.model;
     if (limits.poisons && action.call == Call::step && (poisoned & own) != 0) {
-      sequence.actions.push_back(action);  // is skipped; another step would not be
+      sequence.actions.push_back(action);  // this one is skipped; another step would not be
       sequence.actions.push_back({.call = Call::zero_grad, .model = action.model});
       poisoned &= ~own;
       continue;

@@ -1,6 +1,6 @@
-// Passes that are not all alike: over parts of a model, with and without an exchange, frozen in
-// between, with clips where a rank has nothing to clip. What several ranks end with is what one
-// process does, or an error says what the ranks did differently.
+// Passes that differ: over parts of a model, with and without communication, frozen in between,
+// with clips where a rank has nothing to clip. Several ranks must end with the result of one
+// process, or an error must state how the ranks differed.
 #include "booster/booster.h"
 #include "core/tensor/memory/allocator.h"
 #include "core/tensor/memory/memory_report.h"
@@ -19,7 +19,7 @@ using namespace booster;
 
 namespace {
 
-// Two experts and what both lead to; a pass uses one expert or both.
+// Two experts and a common head; a pass uses one expert or both.
 struct Experts : Module {
   Experts() : Module("Experts") {}
   Linear& a = add<Linear>("a", 4, 4);
@@ -49,7 +49,7 @@ const std::map<std::string, Make> plugins = {
 };
 
 struct UnevenPass {
-  std::vector<int> used;  // by rank; empty: b is frozen here
+  std::vector<int> used;  // by rank; empty: b is frozen in this pass
   bool exchanges = true;
 };
 using Passes = std::vector<UnevenPass>;
@@ -109,7 +109,8 @@ double difference(const std::vector<double>& a, const std::vector<double>& b) {
   return most;
 }
 
-// All ranks alike. The last pass uses all that is not frozen, so that no gradient is missing.
+// Draws passes in which all ranks are alike. The last pass uses everything that is not frozen, so
+// that no gradient is missing.
 Passes drawn(std::mt19937& random, int ranks) {
   Passes passes;
   const auto alike = [&](int used) {
@@ -146,7 +147,7 @@ TEST_CASE("drawn passes over parts of a model give what one process gives, whate
   for (const int size : {2, 3}) CHECK(failures(Ranks("rank: passes alike", size).wait(120)) == "");
 }
 
-// An error is as good as the right numbers: other numbers are not.
+// Either an error or the right result is accepted; a wrong result is not.
 TEST_CASE("rank: passes apart" * doctest::skip()) {
   const char* const plugin = std::getenv("TEST_PLUGIN");
   const Passes cases[] = {{{{1, 2}}, {{2, 1}}}, {{{1, 3}}, {{3, 3}}}, {{{3, 3}}, {{1, 3}, false}}};
@@ -175,7 +176,8 @@ struct OneBatch {
   Tensor image, label;
 };
 
-// The norms that steps report: b backward, c clip by norm, v clip by value, z zero_grad, s step.
+// Returns the norms that steps report. Calls: b backward, c clip by norm, v clip by value, z
+// zero_grad, s step.
 std::vector<double> norms_of(const std::string& calls, const Choice<Plugin>& plugin,
                              const Model& model) {
   Booster booster({.plugin = plugin});

@@ -1,4 +1,4 @@
-// The numerics doctor on several ranks: whose gradients were not finite.
+// The numerics doctor on several ranks: which rank's gradients were not finite.
 #include "booster/booster.h"
 #include "tests/parallel/ranks.h"
 
@@ -20,7 +20,7 @@ Finding finding(const char* object, int64_t step, const char* text = "") {
   return finding;
 }
 
-// The findings of all ranks if the loss of rank 1 is multiplied in step 2.
+// Returns the findings of all ranks when the loss of rank 1 is multiplied in step 2.
 std::vector<Finding> findings_with(double factor_on_rank_1) {
   const World world = launch_from_env();
   manual_seed(3);

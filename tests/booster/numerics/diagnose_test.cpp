@@ -1,4 +1,4 @@
-// Diagnose: what it counts, where it finds the first bad number, and that it says nothing of a
+// Diagnose: what it counts, where it finds the first bad value, and that it reports nothing about a
 // healthy training.
 #include "examples/vit_caltech101/program_config.h"
 #include "tests/booster/numerics/diagnosed.h"
@@ -34,7 +34,7 @@ TEST_CASE("a diagnosis counts ops by dtype, their lists, and the casts between")
   for (const auto& row : seen.json["casts"])
     if (row["cast"] == "f32 to f16") {
       down = true;
-      CHECK(row["made"] == 2 + 4);  // the inputs, and all weights and biases once
+      CHECK(row["made"] == 2 + 4);  // the inputs, and each weight and bias once
       CHECK(row["reused"] == 4);    // the optimizer renews the copies
       CHECK(row["bytes"].get<int>() > 0);
     }

@@ -16,7 +16,7 @@ using numerics::Finding;
 
 inline constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// Two layers by name, and a function between them.
+// Two named layers with a function between them.
 class Net : public Module {
  public:
   using Between = std::function<Tensor(const Tensor&)>;

@@ -1,4 +1,4 @@
-// The doctor's parts on their own: statistics, the tensor checker's lines, comparison of dumps,
+// The doctor's parts separately: statistics, the tensor checker's lines, comparison of dumps,
 // advice on matrix units.
 #include "booster/config/registry.h"
 #include "booster/numerics/dump_compare.h"
@@ -29,7 +29,7 @@ Tensor floats(const std::vector<float>& values) {
   return from_vector(values, {static_cast<int64_t>(values.size())});
 }
 
-// Advice on one call of an op.
+// Returns the advice on one call of an op.
 std::vector<Finding> advice(Op op, std::vector<Tensor> arguments) {
   MatrixUnits units;
   std::vector<Tensor*> handles;
@@ -53,7 +53,7 @@ DumpLine line(const char* op, const char* tensor, const char* dtype, double max,
   return line;
 }
 
-// The most memory that the process holds at a time during a call, from now on.
+// Returns the growth of the process's peak memory during a call.
 template <class Call>
 long megabytes_for(Call&& call) {
   const auto megabytes = [](const std::string& row) {
@@ -63,7 +63,7 @@ long megabytes_for(Call&& call) {
     FAIL("no " << row);
     return 0L;
   };
-  std::ofstream("/proc/self/clear_refs") << "5";  // the peak is what is held now
+  std::ofstream("/proc/self/clear_refs") << "5";  // resets the peak to the current size
   const long before = megabytes("VmRSS:");
   call();
   return megabytes("VmHWM:") - before;
@@ -181,7 +181,7 @@ TEST_CASE("a dump's endless line takes no memory, and its file's name cannot dec
   const TemporaryFolder folder;
   const auto endless = [&](const char* name, const char* begin) {
     folder.write(name, begin);
-    std::filesystem::resize_file(folder / name, size_t{600} << 20);  // with zeros, and no end
+    std::filesystem::resize_file(folder / name, size_t{600} << 20);  // zeros, no line break
     return folder / name;
   };
   const auto dump = endless("a", "[STEP] 1\n[PRECISION] "), junk = endless("\x1b[31m", "junk");

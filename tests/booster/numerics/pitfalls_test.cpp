@@ -1,4 +1,4 @@
-// Pitfalls of mixed precision that Diagnose finds, by their numbers in docs/numerics.md.
+// Mixed-precision pitfalls that Diagnose finds, by their numbers in docs/numerics.md.
 #include "tests/booster/numerics/diagnosed.h"
 
 #include <doctest/doctest.h>
@@ -130,7 +130,7 @@ TEST_CASE("pitfall 33: an op on another thread without the policy is told") {
   CHECK(seen.of(Pitfall::other_thread)->object == "relu");
 }
 
-// For the thread sanitizer: other threads note while the training thread finds and reads.
+// For the thread sanitizer: other threads record while the training thread adds findings and reads.
 TEST_CASE("ops on other threads are counted while a step is diagnosed, and lost by none") {
   Booster booster({.mixed_precision = "fp16"});
   Model model = Net();
@@ -157,7 +157,7 @@ TEST_CASE("ops on other threads are counted while a step is diagnosed, and lost 
   CHECK(counted == threads * calls);
 }
 
-// For the thread sanitizer: nothing but the observer's pointer orders what these threads read.
+// For the thread sanitizer: only the observer's pointer orders what these threads read.
 TEST_CASE("ops that run on other threads when a diagnosis begins meet a whole observer") {
   Booster booster({.mixed_precision = "fp16"});
   Model model = Net();
@@ -249,7 +249,8 @@ TEST_CASE("pitfall 5: a sum that overflows in f16 is told at the sum") {
 
 namespace {
 
-// The doctor's findings about fp8 tensors if a layer trains on these inputs, one per step.
+// Returns the doctor's findings about fp8 tensors when a layer trains on these inputs, one per
+// step.
 std::vector<Finding> fp8_findings(const char* scaling, const std::vector<Tensor>& inputs) {
   manual_seed(3);
   Booster booster({.mixed_precision = FP8MixedPrecision({.scaling = scaling})});

@@ -1,4 +1,4 @@
-// The configs that a plan writes are ones that train.
+// The configs that a plan writes can be trained.
 #include "booster/plan/candidates.h"
 #include "tests/booster/command.h"
 #include "tests/booster/temporary_folder.h"
@@ -19,7 +19,7 @@ using nlohmann::json;
 
 namespace {
 
-// Layouts that fit nowhere else are proposed with blocks that run again.
+// Layouts that otherwise do not fit are proposed with recomputed blocks.
 ModelCost model_of(int64_t features) {
   return transformer_cost({.layers = 8, .features = features, .tokens = 64, .heads = 4}, 4,
                           {2, 0, 2, 4, 8});

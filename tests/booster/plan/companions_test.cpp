@@ -31,7 +31,7 @@ TEST_CASE("companions work from when they are told until they are ended") {
   for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
     std::filesystem::remove(entry.path());
   { const Companions none(0, work); }
-  { const Companions never(3, work); }  // that never began
+  { const Companions never(3, work); }  // never started
   for (int i = 0; i < 5; ++i) pause();
   CHECK(folder.entries() == 0);
 }

@@ -1,4 +1,4 @@
-// What a plan predicts, against formulas.
+// A plan's predictions against formulas.
 #include "booster/plan/candidates.h"
 #include "booster/plan/ring.h"
 #include "tests/error_of.h"
@@ -12,7 +12,7 @@ using namespace booster::plan;
 
 namespace {
 
-// bf16 with f32 masters and AdamW: 16 bytes for each parameter.
+// bf16 with f32 masters and AdamW: 16 bytes per parameter.
 constexpr BytesPerParameter sixteen = {2, 0, 2, 4, 8};
 
 ModelCost gpt(int64_t layers, int64_t features, int64_t heads, int64_t rows = 8) {
@@ -20,7 +20,7 @@ ModelCost gpt(int64_t layers, int64_t features, int64_t heads, int64_t rows = 8)
                           rows, sixteen);
 }
 
-// A machine on which nothing takes time but to begin a kernel.
+// Returns a machine on which only kernel launches take time.
 Cluster launching(int ranks) {
   return {.machine = {.name = "launching",
                       .memory_gib = 1e6,
@@ -75,7 +75,7 @@ TEST_CASE("ZeRO keeps the bytes per parameter that its paper says") {
 TEST_CASE("a pipeline idles as its schedule says, and the memory of a stage is a part") {
   const ModelCost model = gpt(24, 2048, 16, 32);
   Cluster cluster = gpu_cluster("h100", 1, 4);
-  cluster.inside = {1e9, 0};  // sends in no time
+  cluster.inside = {1e9, 0};  // sending takes no time
   for (const int microbatches : {4, 8, 32}) {
     const Spread spread = {.layout = {.pipeline = 4}, .microbatches = microbatches};
     const Prediction found = predict(model, cluster, spread);
@@ -198,7 +198,7 @@ TEST_CASE("parts of parameters that stay on a node send a part of the gradients 
                    {.layout = {.data = 32, .zero_stage = 3}, .shards_on_a_node = on_a_node})
         .traffic.at(0);
   };
-  const double gradients = model.parameters() * 2 * 1e-9;  // weights have as many bytes
+  const double gradients = model.parameters() * 2 * 1e-9;  // weights have the same number of bytes
   CHECK(traffic(true).gbytes_between == doctest::Approx(2 * 3.0 / 4 * gradients / 8));
   CHECK(traffic(false).gbytes_between == doctest::Approx(3 * 3.0 / 4 * gradients / 8));
   CHECK(traffic(true).gbytes == doctest::Approx((3 * 7.0 / 8 + 2 * 3.0 / 4 / 8) * gradients));

@@ -1,4 +1,4 @@
-// A plan against the training that it is for: the peak of its memory on this machine.
+// A plan against its training: peak memory on this machine.
 #include "booster/plan/candidates.h"
 #include "booster/plan/probe.h"
 #include "tests/booster/command.h"
@@ -89,7 +89,7 @@ TEST_CASE("booster plan prints a plan, writes the config of the best, and refuse
             .code == 0);
   const CommandResult loading = plan("--loader-ms 50 --json");
   const auto seconds = nlohmann::json::parse(loading.output)["own"]["seconds"];
-  const double of_batch = 8 * 0.05;  // by the threads of the one rank
+  const double of_batch = 8 * 0.05;  // on the threads of the single rank
   CHECK(seconds["loading"].get<double>() <= of_batch);
   CHECK(seconds["loading"].get<double>() * 4096 >= of_batch);
   CHECK(seconds["all"] > seconds["loading"]);

@@ -1,6 +1,6 @@
-// What a plan predicts of scaling, against figures that others have published. They and their
-// sources are in docs/plan.md. All are of throughput per GPU, relative to that of fewer nodes: they
-// say what spreading loses, nothing of absolute speed.
+// A plan's scaling predictions against published figures; docs/plan.md has them and their sources.
+// All are throughput per GPU relative to fewer nodes: they show the cost of distribution, not
+// absolute speed.
 #include "booster/plan/candidates.h"
 
 #include <doctest/doctest.h>
@@ -10,9 +10,9 @@ using namespace booster::plan;
 
 namespace {
 
-// bf16 with f32 masters and AdamW: 16 bytes for each parameter.
+// bf16 with f32 masters and AdamW: 16 bytes per parameter.
 constexpr BytesPerParameter in_16_bits = {2, 0, 2, 4, 8};
-// The same where gradients add up, and travel, in f32.
+// The same with gradients accumulated and sent in f32.
 constexpr BytesPerParameter f32_gradients = {2, 0, 4, 4, 8};
 
 struct Scaling {
@@ -36,7 +36,7 @@ void check_near(double efficiency, double published) {
   CHECK(efficiency == doctest::Approx(published).epsilon(0.1).scale(0));
 }
 
-// Two texts of 8192 tokens on each GPU.
+// Two texts of 8192 tokens per GPU.
 ModelCost llama_8b(const char* dtype) {
   return transformer_cost({.layers = 32,
                            .features = 4096,
@@ -68,7 +68,7 @@ TEST_CASE("TorchTitan: Llama 3 8B with FSDP scales as published, within 10 %") {
   check_near(efficiency(llama_8b("bf16"), {"h200", 4, 8, 3}), 0.983);
 }
 
-// GPT-3 175B, 1152 texts: 8 tensor x 12 pipeline ranks with 8 pieces each, 96 to 4608 H100.
+// GPT-3 175B, 1152 texts: 8 tensor x 12 pipeline ranks with 8 pieces each, on 96 to 4608 H100.
 TEST_CASE("Megatron-LM: GPT-3 175B of a fixed batch scales as published, within 10 %") {
   const auto each = [](int nodes) {
     const int data = nodes * 8 / 96;
@@ -83,8 +83,8 @@ TEST_CASE("Megatron-LM: GPT-3 175B of a fixed batch scales as published, within 
   check_near(each(576) / each(12), 0.89);
 }
 
-// 16 images per A100. Assumed: gradients are summed in f32 (7.4 GB) once backward is over, which
-// nothing hides. With gradients that leave during backward nothing would be lost.
+// 16 images per A100. Assumes that gradients are summed in f32 (7.4 GB) after backward, which hides
+// nothing. With gradients sent during backward nothing would be lost.
 TEST_CASE("JAX-Toolbox: ViT-G/14 of small batches scales as published, within 10 %") {
   const ModelCost model = vit(48, 1664, 8192, 3e6, 16, {4, 2, 4, 0, 8});
   CHECK(model.parameters() * 4 == doctest::Approx(7.4e9).epsilon(0.02));
@@ -92,8 +92,8 @@ TEST_CASE("JAX-Toolbox: ViT-G/14 of small batches scales as published, within 10
   check_near(efficiency(model, {"a100", 1, 8, 0, false}), 0.81);
 }
 
-// Their batch is not said, so all are tried. Assumed: gradients in f32, that leave during backward.
-// CLIP's text half (354 M parameters, 77 tokens) counts as gradients alone.
+// The batch is not published, so all are tried. Assumes f32 gradients sent during backward. CLIP's
+// text half (354 M parameters, 77 tokens) only counts as gradients.
 TEST_CASE("NeMo: ViT and CLIP g/14 scale as published, within 10 %") {
   for (const int64_t rows : {16, 32, 64, 128, 256, 512}) {
     CAPTURE(rows);

@@ -1,5 +1,4 @@
-// A plan against the trainings that it is for, where these are spread over two ranks: the peak of
-// memory of the rank that holds most.
+// A plan against trainings distributed over two ranks: the peak memory of the rank that holds most.
 #include "booster/plan/candidates.h"
 #include "booster/plan/probe.h"
 #include "tests/booster/plan/trained_config.h"
@@ -16,10 +15,10 @@ using namespace booster::plan;
 namespace {
 
 struct SpreadCase {
-  std::string plugin;  // of the config
+  std::string plugin;  // in the config
   Spread spread;
   std::string precision;
-  int64_t rows = 0;  // the batch of each place on the data axis
+  int64_t rows = 0;  // batch of each data-parallel position
 };
 
 std::vector<SpreadCase> cases() {

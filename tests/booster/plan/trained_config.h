@@ -1,5 +1,5 @@
-// A training of a config's model on made-up images, on as many ranks as the process is one of: what
-// a plan is held against.
+// Trains a config's model on synthetic images, on all ranks of this process's run. Tests compare
+// plans with it.
 #pragma once
 
 #include "booster/booster.h"
@@ -14,7 +14,7 @@ namespace booster::plan {
 
 class TrainedConfig {
  public:
-  // `rows` images are the batch of each place on the data axis.
+  // `rows` images are the batch of each data-parallel position.
   TrainedConfig(const Config& config, int64_t rows)
       : before_(allocator_stats().live_bytes),
         booster_(Booster::from_config(config)),
@@ -37,7 +37,7 @@ class TrainedConfig {
     opt.step();
   }
 
-  // Bytes at the peak of a step, of this rank and all that it holds.
+  // Returns the bytes of everything this rank holds at the peak of a step.
   double peak() {
     for (int i = 0; i < 3; ++i) step();
     reset_peak_bytes();

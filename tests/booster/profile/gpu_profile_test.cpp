@@ -1,4 +1,4 @@
-// Profiler on a GPU, which runs kernels later than they are launched.
+// Profiler on a GPU, which runs kernels after they are launched.
 #include "booster/profile/profiler.h"
 #include "booster/report/trace_summary.h"
 #include "core/autograd/functions.h"
@@ -19,7 +19,7 @@ using booster::test::find_row;
 
 namespace {
 
-// Lines of a table by their first words.
+// Finds a line of a table by its first words.
 bool has_line(const std::string& table, const std::string& begin) {
   return table.find("\n" + begin) != table.npos;
 }
@@ -29,7 +29,7 @@ bool has_line(const std::string& table, const std::string& begin) {
 TEST_CASE("GPU: a profile tells what the GPU did, and beside it what the host launched" *
           on_gpu()) {
   const Tensor a = ones({96, 96}, {.device = gpu});
-  exp(matmul(a, a));  // the first time takes longer
+  exp(matmul(a, a));  // the first call takes longer
   kernels::device_synchronize(gpu);
   Profiler profiler;
   {
@@ -59,7 +59,7 @@ TEST_CASE("GPU: a profile tells what the GPU did, and beside it what the host la
   CHECK(busy[0].second == doctest::Approx(on_gpu).epsilon(0.01));  // one stream: no overlap
   CHECK(on_gpu <= profiler.seconds());
   CHECK(on_main <= profiler.seconds());
-  // The GPU that every machine has is slow, and works when somebody waits for it.
+  // The CPU emulator of CUDA is slow, and works only when a call waits for it.
   const char* module = std::getenv("BOOSTER_CUDA_MODULE");
   if (module && std::string(module).find("on_host") != std::string::npos)
     CHECK(on_gpu > 3 * launches->seconds);
@@ -70,7 +70,7 @@ TEST_CASE("GPU: a profile tells what the GPU did, and beside it what the host la
   const TemporaryFolder folder;
   profiler.write_trace(folder / "trace.json");
   const auto trace = nlohmann::json::parse(folder.read("trace.json"));
-  std::map<std::string, std::string> tracks;  // by number
+  std::map<std::string, std::string> tracks;  // by thread number
   std::map<std::string, int> products;        // by track
   for (const auto& event : trace["traceEvents"]) {
     if (event["name"] == "thread_name") tracks[event["tid"].dump()] = event["args"]["name"];

@@ -1,4 +1,4 @@
-// Looks for a row of a profile.
+// Finds a row of a profile.
 #pragma once
 
 #include "booster/profile/profiler.h"
@@ -8,7 +8,7 @@
 
 namespace booster::test {
 
-// nullptr if there is none.
+// Returns nullptr if there is none.
 inline const ProfileRow* find_row(const std::vector<ProfileRow>& rows, std::string_view name,
                                   std::string_view phase) {
   for (const auto& row : rows)

@@ -1,4 +1,4 @@
-// Profiler, from recording to table and trace; the ways to ask for it.
+// Profiler, from recording to table and trace, and the options that enable it.
 #include "booster/booster.h"
 #include "booster/profile/machine.h"
 #include "booster/training/step_range.h"
@@ -23,7 +23,7 @@ using doctest::Contains;
 
 namespace {
 
-// Two steps of a small model with everything that a trace shows.
+// Runs two steps of a small model with everything that a trace shows.
 void train_two_steps() {
   Booster booster({.plugin = "torch_ddp"});
   Model model = Sequential{Linear(6, 8), ReLU(), Linear(8, 3)};
@@ -50,7 +50,7 @@ TEST_CASE("a profile tells calls, phases and FLOPs, and times that add up") {
   Profiler profiler;
   train_two_steps();
   profiler.stop();
-  ones({100});  // after the end
+  ones({100});  // after stop()
   const auto rows = profiler.rows();
   const ProfileRow* linear = find_row(rows, "linear", "forward");
   REQUIRE(linear);
@@ -152,7 +152,7 @@ TEST_CASE("communication is hidden while the main thread computes in a backward 
     while (!ends) std::this_thread::yield();
   });
   while (!began) std::this_thread::yield();
-  pause();  // not in a backward pass
+  pause();  // outside backward
   for (int i = 0; i < 2; ++i) {
     const TraceScope pass("backward", SpanKind::phase);
     pause();

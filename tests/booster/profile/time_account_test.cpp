@@ -1,4 +1,4 @@
-// Where the example's time goes, by a clock that the tests control.
+// The example's time account, with a clock that the tests control.
 #include "examples/vit_caltech101/report/time_account.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// `booster report`, as a user runs it, and the parts of its page.
+// `booster report`, run as by a user, and the parts of its page.
 #include "booster/report/drawing/base64.h"
 #include "booster/report/drawing/chart.h"
 #include "booster/report/drawing/markup.h"
@@ -30,7 +30,7 @@ const std::string hostile =
 
 CommandResult run_report(const std::string& folders) { return run_booster("report " + folders); }
 
-// A run of three logged steps and one validation, of a strategy and a learning rate.
+// Writes a run of three logged steps and one validation, with a strategy and a learning rate.
 void write_run(const TemporaryFolder& folder, const std::string& name, const std::string& precision,
                double lr) {
   nlohmann::json record = {
@@ -70,7 +70,7 @@ TEST_CASE("report compares runs on one page that loads nothing") {
                            "Loss scale", "optimizer.lr", "booster.mixed_precision.name", "0.25",
                            "training 75.0 %", "1 step skipped; loss scale 512 to 256"})
     CHECK_MESSAGE(page.find(part) != std::string::npos, part);
-  // What is the same is not among the differences, which come before the runs' own settings.
+  // Equal settings are not listed among the differences, which come before the runs' own settings.
   const std::string differences =
       page.substr(page.find("What differs"),
                   page.find("<details>", page.find("What differs")) - page.find("What differs"));
@@ -277,7 +277,7 @@ TEST_CASE("a trace is summed by kernel, of the main thread, and damaged events a
 }
 
 TEST_CASE("base64 is that of RFC 4648") {
-  // Its section 10.
+  // Test vectors of RFC 4648, section 10.
   const std::pair<const char*, const char*> vectors[] = {{"", ""},
                                                          {"f", "Zg=="},
                                                          {"fo", "Zm8="},

@@ -50,15 +50,15 @@ class Arena {
 
   char* base_;
   size_t total_ = configured_bytes(), used_ = 0, top_ = page;
-  std::deque<Allocation> allocations_;       // also what was freed, to say so
+  std::deque<Allocation> allocations_;       // including freed ones, for fault texts
   std::map<size_t, Allocation*> by_offset_;  // alive
-  Allocation** of_page_;                     // the last that had the page
-  std::multimap<size_t, size_t> room_;       // pages -> offset of what was freed
+  Allocation** of_page_;                     // last allocation on each page
+  std::multimap<size_t, size_t> room_;       // free ranges: pages -> offset
   std::vector<Allocation*> open_;
 };
 
 Arena& arena() {
-  static Arena* arena = new Arena;  // never destroyed: memory is freed late
+  static Arena* arena = new Arena;  // never destroyed: memory may be freed late
   return *arena;
 }
 
@@ -66,7 +66,7 @@ void on_bad_access(int, siginfo_t* info, void*) {
   if (arena().has(info->si_addr))
     fmt::print(stderr, "cuda_on_host: the host touched the device's memory at {} without a copy\n",
                info->si_addr);
-  signal(SIGSEGV, SIG_DFL);  // the access is tried again, and ends the process
+  signal(SIGSEGV, SIG_DFL);  // the access is retried, and ends the process
 }
 
 Arena::Arena()
@@ -85,8 +85,7 @@ void Arena::protect(const Allocation& allocation, int access) {
   mprotect(base_ + allocation.offset, allocation.pages * page, access);
 }
 
-// What was freed is used again, so that code which holds an old address meets somebody else's
-// bytes.
+// Reuses freed memory, so that code with a stale address reads another allocation's bytes.
 size_t Arena::find_room(size_t pages) {
   const auto found = room_.find(pages);
   if (found != room_.end()) {
@@ -96,7 +95,7 @@ size_t Arena::find_room(size_t pages) {
   }
   const size_t offset = top_;
   if (offset + (pages + 1) * page > address_space) return 0;
-  top_ += (pages + 1) * page;  // a page between two that belongs to nobody
+  top_ += (pages + 1) * page;  // an unused guard page between allocations
   return offset;
 }
 

@@ -23,14 +23,14 @@ enum class State { ready, at_barrier, in_warp, ended };
 
 struct Thread {
   State state = State::ready;
-  Fiber* fiber = nullptr;  // once it has started and had to wait
+  Fiber* fiber = nullptr;  // set once it has started and had to wait
 };
 
-// Lanes that meet to give each other values. What they gave stays until they meet again.
+// Lanes that meet to exchange values. The values stay until they meet again.
 struct Warp {
   unsigned come = 0, mask = 0;
-  const char* what = nullptr;  // they meet for
-  uint64_t meetings = 0;       // that put accesses to memory in an order
+  const char* what = nullptr;  // the instruction they meet for
+  uint64_t meetings = 0;       // only those that order memory accesses
   int turn = 0;
   Gift gifts[2][warp_size];
 };
@@ -99,7 +99,8 @@ void Block::start(uint64_t index) {
   begin_shared_memory();
 }
 
-// Runs until no thread can go on. A fiber takes thread after thread; one that must wait keeps it.
+// Runs until no thread can continue. A fiber runs thread after thread; a waiting thread keeps its
+// fiber.
 void Block::run(uint64_t index) {
   start(index);
   failed_ = false;
@@ -123,11 +124,11 @@ void Block::run(uint64_t index) {
   if (!failed_) check_all_ended();
   current_ = -1;
   if (!failed_) return;
-  fibers_.clear();  // some stand in the middle of a thread
+  fibers_.clear();  // some are in the middle of a thread
   idle_.clear();
 }
 
-// Chooses the thread that goes on.
+// Chooses the next thread.
 void Block::next() {
   const size_t at = chance(ready_.size());
   current_ = ready_[at];
@@ -148,8 +149,8 @@ void Block::run_thread() {
   threads_[current_].fiber = nullptr;
   if (!ready_.empty()) {
     next();
-    if (!threads_[current_].fiber) return;  // a new thread: it runs here
-    // One that waits elsewhere: the scheduler enters it.
+    if (!threads_[current_].fiber) return;  // a new thread runs here
+    // A waiting thread has its own fiber: the scheduler enters it.
     ready_.push_back(current_);
   }
   Fiber* mine = running_;
@@ -260,7 +261,7 @@ Place Block::place_of(const void* address) const {
 
 void run_launch(const Launch& launch) {
   const uint64_t blocks = uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z;
-  const uint64_t first = chance(blocks);  // any block may be the first
+  const uint64_t first = chance(blocks);  // the first block is random
   the_block().begin(launch);
   for (uint64_t i = 0; i < blocks && !has_fault(); ++i) the_block().run((first + i) % blocks);
 }

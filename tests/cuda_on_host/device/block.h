@@ -1,5 +1,5 @@
-// Runs the threads of a kernel's blocks one after another, each until it must wait for others, in a
-// random order.
+// Runs the threads of a kernel's blocks one after another, in random order. Each runs until it must
+// wait for others.
 #pragma once
 
 #include "tests/cuda_on_host/device/fiber.h"
@@ -12,37 +12,37 @@ namespace cuda_on_host {
 // Ends early after a fault.
 void run_launch(const Launch& launch);
 
-// The stack of the thread that runs now, where most of what it accesses lies; empty outside of a
-// kernel. Every access asks for it, so it must cost no call (as other models of thread_local do).
+// The stack of the running thread, which most of its accesses hit; empty outside of a kernel. Every
+// access reads it, so reading it must not cost a call (as in other models of thread_local).
 extern thread_local constinit Stack running_stack [[gnu::tls_model("initial-exec")]];
 
 inline bool is_in_kernel() { return running_stack.bytes != 0; }
-// " in block 3, thread 17 of <kernel>"; empty outside of one.
+// Returns " in block 3, thread 17 of <kernel>"; "" outside of a kernel.
 std::string where_in_kernel();
-// Gives up the launch whose code runs now.
+// Aborts the launch whose code is running.
 [[noreturn]] void end_launch();
 
-// Who accesses memory: accesses of one launch are in order only within a thread, within a block if
-// a barrier lies between them, and within a warp if its lanes have met in between.
+// The origin of a memory access. Accesses of one launch are ordered only within a thread, within a
+// block if a barrier lies between them, and within a warp if its lanes have met in between.
 struct Accessor {
   uint32_t launch;
   uint32_t block;
   uint16_t thread;
-  uint16_t barriers;  // that the block has passed
+  uint16_t barriers;  // passed by the block
   uint16_t meetings;  // of the warp's lanes
 };
 Accessor accessor();
 
-// What a lane gives to its warp, for an instruction of all 32 lanes; returns what each gave, until
-// the warp's next. It puts no accesses to memory in an order.
+// Exchanges data between the 32 lanes of a warp for one instruction. Returns what each lane gave,
+// valid until the warp's next exchange. It does not order memory accesses.
 struct Gift {
   uint32_t words[12];
 };
 const Gift* gather_in_warp(const char* instruction, const Gift& mine);
-// The running thread's number.
+// Returns the number of the running thread in its block.
 int thread_of_block();
 
-// What kind of memory of the block an address is that does not lie on the running thread's stack.
+// Classifies an address that is not on the running thread's stack.
 enum class Place { elsewhere, other_stack, argument, shared };
 Place place_of(const void* address);
 

@@ -11,7 +11,7 @@
 namespace cuda_on_host {
 namespace {
 
-// A seed that is drawn holds for the processes that this one starts, too.
+// Draws a seed, which child processes inherit.
 uint64_t draw_seed() {
   const uint64_t seed = std::random_device()();
   fmt::print(stderr, "cuda_on_host: CUDA_ON_HOST_SEED={}\n", seed);

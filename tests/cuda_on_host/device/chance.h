@@ -1,12 +1,12 @@
-// The random order in which threads, blocks and streams run. CUDA_ON_HOST_SEED names another one,
-// or is "drawn" for a new one, which is printed.
+// The random order in which threads, blocks and streams run. CUDA_ON_HOST_SEED selects another
+// order; "drawn" draws a new seed and prints it.
 #pragma once
 
 #include <cstdint>
 
 namespace cuda_on_host {
 
-// A number of [0, n).
+// Returns a number in [0, n).
 uint64_t chance(uint64_t n);
 uint64_t seed_of_chance();
 

@@ -1,5 +1,5 @@
-// What code for a GPU may not do. The first fault is printed and stays: as on a real device, every
-// later call fails too, with its text as the reason.
+// Violations of the rules for GPU code. The first fault is printed and persists: as on a real
+// device, all later calls fail with its text as the reason.
 #pragma once
 
 #include <fmt/core.h>
@@ -8,10 +8,10 @@
 
 namespace cuda_on_host {
 
-// Of code that runs as a kernel: ends the launch. Of anything else: ends the process, since there
-// is nobody whom to return an error to.
+// Reports a fault. In kernel code it ends the launch. Elsewhere it ends the process, since no call
+// can return an error.
 [[noreturn]] void report_fault(const std::string& text);
-// Only that; the caller sees to the rest.
+// Only records the fault; the caller handles the rest.
 void record_fault(const std::string& text);
 
 template <class... T>
@@ -20,7 +20,7 @@ template <class... T>
 }
 
 bool has_fault();
-// Empty without one.
+// Returns "" if there is no fault.
 const std::string& fault_text();
 
 }  // namespace cuda_on_host

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-// Saves the registers that a call must keep, and the stack pointer in *from; goes on at `to`.
+// Saves the callee-saved registers, and the stack pointer in *from; continues at `to`.
 extern "C" void cuda_on_host_switch(void** from, void* to);
 
 asm(R"(
@@ -35,12 +35,12 @@ cuda_on_host_switch:
 namespace cuda_on_host {
 namespace {
 
-// The registers that the first switch to a fiber takes from its stack; all 0 but the address at
-// which it goes on.
+// The registers that the first switch to a fiber loads from its stack: all 0 except the return
+// address.
 constexpr size_t saved_words = 7, return_word = 6;
-constexpr size_t above = 1;  // a called function finds the stack 8 bytes off a multiple of 16
+constexpr size_t above = 1;  // a called function's stack is 8 bytes off a multiple of 16
 
-// Stacks that all begin at the same place of a page would push each other out of the cache.
+// Stacks that all begin at the same offset in a page would evict each other from the cache.
 constexpr size_t line = 64, colours = 61;
 size_t next_colour() {
   static size_t fibers = 0;

@@ -1,4 +1,4 @@
-// A stack of its own on which code runs until it gives the processor back.
+// A separate stack on which code runs until it yields the processor.
 #pragma once
 
 #include <cstddef>
@@ -19,17 +19,17 @@ class Fiber {
   explicit Fiber(void (*run)());
   ~Fiber();
   Fiber(const Fiber&) = delete;
-  // Goes on with the fiber until it leaves.
+  // Continues the fiber until it leaves.
   void enter();
-  // Called on the fiber: goes back to where it was entered.
+  // Called on the fiber: returns to the point where it was entered.
   void leave();
   Stack stack() const { return {stack_, stack_bytes}; }
 
  private:
   static constexpr size_t stack_bytes = 260 << 10;  // not a power of 2, as above
   char* stack_;
-  void* mine_;    // stack pointer while it does not run
-  void* theirs_;  // that of the one who entered
+  void* mine_;    // the fiber's stack pointer while it is suspended
+  void* theirs_;  // the stack pointer of the code that entered it
 };
 
 }  // namespace cuda_on_host

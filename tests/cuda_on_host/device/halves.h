@@ -1,4 +1,4 @@
-// Numbers of 16 bits, rounded to nearest even, as libraries that play NVIDIA's read and write them.
+// 16-bit floats, rounded to nearest even, as the emulated NVIDIA libraries read and write them.
 #pragma once
 
 #include <immintrin.h>
@@ -8,7 +8,7 @@
 
 namespace cuda_on_host {
 
-// Not by _Float16, which the compiler widens to double with a call if double is what is wanted.
+// Does not use _Float16: the compiler would widen it to double with a call if double is wanted.
 inline float from_f16(uint16_t bits) { return _cvtsh_ss(bits); }
 inline float from_bf16(uint16_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);

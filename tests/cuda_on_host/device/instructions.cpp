@@ -1,5 +1,5 @@
-// Instructions that work on a whole warp, by the layouts of "Parallel Thread Execution
-// ISA", 9.7.14: "ldmatrix" and "Matrix Fragments for mma.m16n8k16".
+// Warp-wide instructions, with the layouts of "Parallel Thread Execution ISA", 9.7.14: "ldmatrix"
+// and "Matrix Fragments for mma.m16n8k16".
 #include "tests/cuda_on_host/device/block.h"
 #include "tests/cuda_on_host/device/fault.h"
 #include "tests/cuda_on_host/device/halves.h"
@@ -15,10 +15,10 @@ using namespace cuda_on_host;
 
 namespace {
 
-// A number of 16 bits of a word: the first lies in the low half.
+// Returns a 16-bit half of a word; the first one is the low half.
 uint16_t half_of(uint32_t word, int which) { return static_cast<uint16_t>(word >> which * 16); }
 
-// Each lane brings the row whose address it has; word i of a lane is from matrix i.
+// Each lane loads the row at its address; word i of a lane comes from matrix i.
 const Gift* load_rows(const char* instruction, const void* row) {
   constexpr size_t row_bytes = 16;
   if (!is_shared_memory(row)) fault("{} reads no memory of the block", instruction);
@@ -32,7 +32,7 @@ uint16_t element(const Gift* rows, int matrix, int row, int column) {
   return half_of(rows[matrix * 8 + row].words[column / 2], column % 2);
 }
 
-// The first 8 numbers that a lane gives are A's, the next 4 B's.
+// The first 8 values that a lane gives belong to A, the next 4 to B.
 struct Fragments {
   const Gift* lanes;
   float a(int row, int column) const {
@@ -53,7 +53,7 @@ void multiply_add(const char* instruction, float (&sums)[4], const uint32_t (&a)
   for (int i = 0; i < 12; ++i)
     mine.words[i] = std::bit_cast<uint32_t>(decoded(half_of(words[i / 2], i % 2)));
   const Fragments all = {gather_in_warp(instruction, mine)};
-  // Rows g and g + 8 of A by columns t and t + 1 of B.
+  // Multiplies rows g and g + 8 of A by columns t and t + 1 of B.
   const int g = lane_of_thread() / 4, t = lane_of_thread() % 4 * 2;
   double products[4] = {sums[0], sums[1], sums[2], sums[3]};
   for (int k = 0; k < 16; ++k) {

@@ -1,5 +1,5 @@
-// The calls that -fsanitize=thread makes the compiler insert, of which nothing but the calls is
-// used: what would be ThreadSanitizer's own runtime is tests/cuda_on_host/device/watch.h.
+// The calls that the compiler inserts for -fsanitize=thread. Only the calls are used: instead of
+// ThreadSanitizer's runtime they lead to tests/cuda_on_host/device/watch.h.
 #include "tests/cuda_on_host/device/watch.h"
 
 #include <cstdint>

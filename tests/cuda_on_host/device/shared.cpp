@@ -12,7 +12,7 @@
 namespace cuda_on_host {
 namespace {
 
-constexpr size_t gap = 64;  // between declarations, so that one's end is not another's begin
+constexpr size_t gap = 64;  // between declarations, so that they are not adjacent
 constexpr size_t room = 4 * most_shared_bytes;
 
 struct Declared {
@@ -30,7 +30,7 @@ struct Copy {
   int bytes;
 };
 constexpr size_t copied_at_once = 16;
-std::map<int, std::vector<Copy>> on_their_way;  // of each thread
+std::map<int, std::vector<Copy>> on_their_way;  // pending copies, by thread
 
 }  // namespace
 
@@ -69,8 +69,8 @@ SharedRange shared_range(const void* address, size_t bytes) {
   return {offset, inside};
 }
 
-// The thread counts as one that writes from here on: whoever still reads, or reads before the copy
-// is done, is found.
+// From here on the thread counts as a writer: other threads that still read, or read before the
+// copy is done, are detected.
 void begin_copy(void* to, const void* from, int bytes) {
   if (bytes != 0 && bytes != copied_at_once)
     fault("a copy beside the threads takes {} bytes; want 0 or 16", bytes);

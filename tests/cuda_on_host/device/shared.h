@@ -1,4 +1,4 @@
-// The shared memory of the block that runs, and the copies to it that go on beside its threads.
+// The shared memory of the running block, and the asynchronous copies into it.
 #pragma once
 
 #include <cstddef>
@@ -6,22 +6,22 @@
 
 namespace cuda_on_host {
 
-// Forgets what the block before had there.
+// Discards the contents that the previous block left.
 void begin_shared_memory();
 bool is_shared_memory(const void* address);
-// Where an address lies among all shared memory, and whether all of `bytes` belong to one
-// declaration.
+// The offset of an address in shared memory, and whether all of `bytes` belong to one declaration.
 struct SharedRange {
   size_t offset;
   bool inside;
 };
 SharedRange shared_range(const void* address, size_t bytes);
 
-// The running thread begins a copy of `bytes` (0 or 16) and zeros up to 16: as late as it can be,
-// it is done when the thread waits for its copies, and until then the place holds nothing.
+// Begins a copy by the running thread of `bytes` (0 or 16), filled with zeros up to 16. The copy
+// completes as late as possible, when the thread waits for its copies; until then the target is
+// unwritten.
 void begin_copy(void* shared, const void* from, int bytes);
 void finish_copies();
 
-inline constexpr size_t most_shared_bytes = 48 << 10;  // of one block, declared as static
+inline constexpr size_t most_shared_bytes = 48 << 10;  // of one block, statically declared
 
 }  // namespace cuda_on_host

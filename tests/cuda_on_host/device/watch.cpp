@@ -13,9 +13,9 @@
 namespace cuda_on_host {
 namespace {
 
-// Who accessed a byte, in 64 bits; 0: nobody. Numbers that have no room lose their high bits, by
-// which a race may go unnoticed; only a byte that stood still for 4,096 barriers or for 4 million
-// launches could be called a race that is none.
+// The accessor of a byte, in 64 bits; 0: none. Fields that overflow lose their high bits, so a race
+// may be missed. A false report is only possible for a byte not accessed for 4,096 barriers or 4
+// million launches.
 using Mark = uint64_t;
 struct Parts {
   uint64_t launch : 22, block : 12, thread : 10, barriers : 12, meetings : 8;
@@ -35,7 +35,7 @@ bool may_coincide(Mark earlier, Mark now) {
   return !same_warp || a.meetings == b.meetings;
 }
 
-// What is known of each byte of some memory. Takes memory only for pages that are used.
+// The history of each byte in a memory range. Only pages in use take memory.
 class History {
  public:
   explicit History(size_t bytes) : written_(reserve<char>(bytes)), last_(reserve<Last>(bytes)) {}
@@ -46,7 +46,7 @@ class History {
     const char* from = written_ + offset;
     return std::find(from, from + bytes, 0) == from + bytes;
   }
-  // "" or what is wrong.
+  // Returns "" or what is wrong.
   const char* access(size_t offset, size_t bytes, Access access, Mark now);
 
  private:
@@ -71,7 +71,7 @@ const char* History::access(size_t offset, size_t bytes, Access access, Mark now
     return wrong;
   }
   const bool writes = access == Access::write;
-  // Accesses to one place nearly always have the same size, so its ends stand for all of it.
+  // Accesses to one place nearly always have the same size, so checking both ends suffices.
   for (const size_t at : {offset, offset + bytes - 1}) {
     Last& last = last_[at];
     if (may_coincide(last.writer, now))
@@ -132,7 +132,7 @@ void forget_shared_accesses(size_t offset, size_t bytes, bool and_by_whom) {
   if (and_by_whom) of_block().forget_who(offset, bytes);
 }
 
-// Of variables and arguments the compiler keeps account by itself.
+// The compiler aligns variables and arguments correctly by itself.
 void check_alignment(const void* address, size_t bytes, Access access) {
   if (reinterpret_cast<uintptr_t>(address) % bytes != 0)
     fault("a kernel {} {} bytes at an address that is no multiple of {}", name_of(access), bytes,

@@ -1,6 +1,6 @@
-// Every access of a kernel to memory comes here, by the calls that the compiler inserts for
-// -fsanitize=thread (instrumentation.cpp): bounds, memory that nobody wrote, the host's memory,
-// alignment, and two threads at one place without an order between them.
+// Checks every memory access of a kernel. The compiler inserts the calls for -fsanitize=thread
+// (instrumentation.cpp). Checked are bounds, unwritten memory, the host's memory, alignment, and
+// unordered accesses of two threads to one place.
 #pragma once
 
 #include "tests/cuda_on_host/device/block.h"
@@ -12,18 +12,18 @@ namespace cuda_on_host {
 enum class Access { read, write, relaxed };  // relaxed: atomic or volatile, which may race
 
 // `aligned`: the address must be a multiple of the size. Most accesses are to a thread's own
-// variables, of which the compiler keeps account by itself.
+// variables, which the compiler handles correctly by itself.
 void watch_beyond_stack(const void* address, size_t bytes, Access access, bool aligned);
 inline void watch(const void* address, size_t bytes, Access access, bool aligned) {
   if (!running_stack.holds(address)) watch_beyond_stack(address, bytes, access, aligned);
 }
 
-// Bytes of the device that were allocated anew: nobody has written them.
+// Marks newly allocated device bytes as unwritten.
 void forget_accesses(size_t offset, size_t bytes);
-// The same of the block's memory; `and_by_whom`: it was no block's before, since blocks have the
-// same addresses for memory of their own.
+// The same for the block's memory. `and_by_whom` also clears the last accessors, since different
+// blocks use the same addresses for their own memory.
 void forget_shared_accesses(size_t offset, size_t bytes, bool and_by_whom);
-// They were written by something else than a kernel.
+// Marks bytes written by something other than a kernel.
 void mark_written(const void* address, size_t bytes);
 bool is_written(const void* address, size_t bytes);
 

@@ -1,4 +1,4 @@
-// Runs a part of a test in a process of its own: faults stay for the life of a process.
+// Runs a part of a test in a separate process, because faults persist for the life of a process.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@ struct Outcome {
   std::string words;
 };
 
-// `body` says whether its numbers are right; `words` are what it wrote on stderr.
+// `body` returns whether its results are right; `words` is its output on stderr.
 template <class Body>
 Outcome run_apart(int seed, Body&& body) {
   int ends[2];
@@ -34,7 +34,7 @@ Outcome run_apart(int seed, Body&& body) {
     int status = 2;
     try {
       status = body() ? 0 : 1;
-    } catch (const std::exception&) {  // printed already
+    } catch (const std::exception&) {  // already printed
     }
     std::_Exit(status);
   }

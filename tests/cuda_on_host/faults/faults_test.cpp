@@ -1,5 +1,5 @@
-// What the GPU on the host finds: every scenario is right in any order when it does what it should,
-// and is found out when it leaves that out.
+// The faults that the CPU emulator of CUDA detects. Every scenario is right in any order when it
+// follows its rule, and is detected when it does not.
 #include "tests/cuda_on_host/faults/apart.h"
 #include "tests/cuda_on_host/faults/scenarios.h"
 
@@ -14,7 +14,7 @@ namespace {
 struct Scenario {
   const char* name;
   bool (*run)(bool);
-  const char* complaint;  // "": numbers are wrong, or some other fault is seen
+  const char* complaint;  // "": the result is wrong, or another fault is reported
 };
 
 const Scenario scenarios[] = {
@@ -61,7 +61,7 @@ TEST_CASE("a program that leaves something out is found out") {
       words += outcome.words;
       found += outcome.how != Outcome::right;
     }
-    // Streams without an order may happen to run in the right one.
+    // Unordered streams may happen to run in the right order.
     CHECK(found >= (*scenario.complaint ? seeds : 1));
     CHECK_MESSAGE(words.find(scenario.complaint) != std::string::npos, words);
   }

@@ -1,5 +1,5 @@
-// What CUDA's documents forbid while streams are captured is an error here and invalidates the
-// capture; what they allow is recorded, and done by launches alone.
+// What CUDA's documents forbid during stream capture is an error here and invalidates the capture.
+// What they allow is recorded, and runs only in launches.
 #include "kernels/cuda/runtime/device.h"
 #include "tests/cuda_on_host/faults/apart.h"
 #include "tests/cuda_on_host/include/cuda_runtime_api.h"
@@ -228,7 +228,7 @@ TEST_CASE("captured work is done by launches alone, in order with the stream and
     c.begin();
     char source[64] = {1};
     cudaMemcpyAsync(c.memory, source, 64, cudaMemcpyDefault, c.stream);
-    source[0] = 2;  // a capture keeps the address, not what lies there
+    source[0] = 2;  // a capture keeps the address, not the contents
     if (c.end() != cudaSuccess) return false;
     const cudaGraphExec_t executable = made_of(c);
     cudaGraphDestroy(c.graph);
@@ -239,7 +239,7 @@ TEST_CASE("captured work is done by launches alone, in order with the stream and
     cudaGraphLaunch(executable, c.other);
     cudaStreamSynchronize(c.other);
     const bool read_anew = c.first_byte() == 3;
-    // Two launches in streams without an order, and one that is destroyed before it has run.
+    // Two launches in unordered streams, and one that is destroyed before it has run.
     cudaGraphLaunch(executable, c.other);
     cudaGraphLaunch(executable, c.stream);
     c.set(5, c.stream);

@@ -1,4 +1,5 @@
-// What the played NCCL finds: calls that NCCL itself answers by a hang or by wrong numbers.
+// The faults that the emulated NCCL detects: calls that make NCCL itself hang or give wrong
+// results.
 #include "tests/cuda_on_host/faults/apart.h"
 #include "tests/cuda_on_host/faults/scenarios.h"
 #include "tests/cuda_on_host/include/nccl.h"
@@ -12,7 +13,7 @@ using namespace cuda_on_host::faults;
 
 namespace {
 
-// One rank alone, with numbers on its GPU.
+// A single rank with data on its GPU.
 struct Rank {
   ncclComm_t communicator = nullptr;
   cudaStream_t stream = nullptr;

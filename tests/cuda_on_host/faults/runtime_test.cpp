@@ -1,4 +1,4 @@
-// The module's own code around the runtime, where things go wrong.
+// The CUDA module's own code around the runtime, in error cases.
 #include "kernels/cuda/runtime/call.cuh"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/libraries/libraries.h"
@@ -24,7 +24,7 @@ namespace {
 
 constexpr size_t megabyte = size_t{1} << 20;
 
-// What the thread's error says.
+// Returns the text of the exception that `body` throws, or "no error".
 template <class Body>
 std::string error_of(Body&& body) {
   try {

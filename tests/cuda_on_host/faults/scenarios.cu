@@ -10,7 +10,7 @@ using booster::kernels::cuda::threads_per_block;
 namespace cuda_on_host::faults {
 namespace {
 
-// Numbers of the device.
+// Values in device memory.
 class Numbers {
  public:
   explicit Numbers(int count) : count_(count) {
@@ -51,7 +51,7 @@ bool is_counted(const std::vector<float>& values, int from = 0) {
   return true;
 }
 
-// A kernel on a stream of its own choice: out[i] = in[i] + more.
+// A kernel on a chosen stream: out[i] = in[i] + more.
 template <class Body>
 __global__ void run_threads(const __grid_constant__ Body body) {
   body(static_cast<int>(threadIdx.x));
@@ -203,7 +203,7 @@ bool multiply_matrices(bool in_order) {
   launch_on(Numbers::stream(), 32, [=, y = out.data()] ON_DEVICE(int lane) {
     SHARED(uint4, memory, 4 * 16);
     uint32_t* words = reinterpret_cast<uint32_t*>(memory);
-    // A (row, k) = row + 2 k; B (k, column) = 3 k - column, with a second B beside it.
+    // A (row, k) = row + 2 k; B (k, column) = 3 k - column, followed by a second B.
     for (int i = lane; i < 128; i += 32) {
       const float row = static_cast<float>(i / 8), column = static_cast<float>(i % 8 * 2);
       words[i] = ptx::cvt_f16x2(row + 2 * column + 2, row + 2 * column);

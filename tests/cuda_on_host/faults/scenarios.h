@@ -1,45 +1,45 @@
-// Small programs for a GPU, each with one thing that it may do rightly or leave out. What they are
-// to compute is in the comment; they return whether they did.
+// Small GPU programs, each with one rule that it can follow or violate. Comments give the intended
+// computation; the programs return whether they achieved it.
 #pragma once
 
 namespace cuda_on_host::faults {
 
-// A block adds 256 numbers up in its memory; its threads wait for each other between the steps.
+// A block adds up 256 numbers in shared memory; its threads wait for each other between the steps.
 bool sum_in_block(bool waits);
-// The same, where threads that have nothing to add come to the barriers, too.
+// The same; threads with nothing to add also reach the barriers.
 bool sum_of_some(bool all_come);
-// Copies 100 numbers by 256 threads.
+// Copies 100 numbers with 256 threads.
 bool copy_within(bool bounds);
-// Copies from memory that is freed behind the copy, or before it.
+// Copies from memory that is freed after the copy, or before it.
 bool copy_then_free(bool in_order);
 // Copies numbers that were written before.
 bool copy_written(bool written);
-// Blocks write to places of their own.
+// Blocks write to separate places.
 bool write_apart(bool apart);
-// Reads through a pointer to the device's memory.
+// Reads through a pointer to device memory.
 bool read_argument(bool of_device);
-// Reads 16 bytes at once from the start of the memory, or one number further.
+// Reads 16 bytes at once from the start of the memory, or from one number further.
 bool read_packed(bool aligned);
-// A warp's lanes all give a value to their neighbour.
+// All lanes of a warp give a value to their neighbour.
 bool rotate_in_warp(bool all_lanes);
-// Declares as much memory of the block as there is.
+// Declares all shared memory that a block may have.
 bool fill_shared(bool fits);
-// Copies to the block's memory that go on beside the threads are waited for before they are read.
+// Waits for asynchronous copies to shared memory before it reads them.
 bool copy_beside(bool waits);
-// A product on a matrix unit, of fragments in their order or with two of a lane's words exchanged.
+// A matrix-unit product, with fragments in order or with two of a lane's words exchanged.
 bool multiply_matrices(bool in_order);
-// All lanes of a warp come to a product.
+// All lanes of a warp reach a product.
 bool multiply_together(bool all_lanes);
-// One stream reads what another wrote, behind an event.
+// One stream reads what another wrote, after an event.
 bool pass_between_streams(bool waits);
-// A pinned buffer is filled anew when the copy from it is done.
+// A pinned buffer is refilled once the copy from it is done.
 bool reuse_pinned(bool waits);
-// The host reads a result by a copy.
+// The host reads a result with a copy.
 bool read_result(bool by_copy);
 // Waits for the stream whose results it reads.
 bool wait_for_result(bool waits);
 
-// Whether the launch of a kernel that fails raises the error itself.
+// Returns whether the launch of a failing kernel raises the error itself.
 bool ends_in_launch();
 
 }  // namespace cuda_on_host::faults

@@ -1,4 +1,5 @@
-// What the CUDA sources use of cuBLASLt. The names are cuBLASLt's; the values need not be.
+// The subset of cuBLASLt that the CUDA sources use. The names are cuBLASLt's; the values need not
+// be.
 #pragma once
 
 #include <cuda_runtime_api.h>

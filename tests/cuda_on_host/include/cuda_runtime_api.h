@@ -1,6 +1,5 @@
-// What the CUDA sources use of CUDA's language and runtime, for compilers of the host. The calls
-// have the names and meanings of CUDA's; what they promise is checked
-// (tests/cuda_on_host/README.md).
+// The subset of CUDA's language and runtime that the CUDA sources use, for host compilers. Calls
+// have CUDA's names and meanings; what they promise is checked (tests/cuda_on_host/README.md).
 #pragma once
 
 #include <cmath>
@@ -27,7 +26,7 @@ struct dim3 {
   unsigned x, y, z;
   constexpr dim3(unsigned nx = 1, unsigned ny = 1, unsigned nz = 1) : x(nx), y(ny), z(nz) {}
 };
-// Copied by one access of 16 bytes, as on a GPU, whose address is watched.
+// Copied by one 16-byte access, as on a GPU; its address is checked.
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
   uint4() = default;
@@ -43,7 +42,7 @@ struct alignas(8) uint2 {
   unsigned x, y;
 };
 
-// The place of the thread whose code runs now.
+// The position of the running thread.
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 
@@ -170,7 +169,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEven
 
 namespace cuda_on_host {
 
-// One launch of a kernel: `run(call)` calls it with its arguments, for one thread.
+// A launch of a kernel: `run(call)` calls it with its arguments, for one thread.
 struct Launch {
   const char* name = "";
   const void* kernel = nullptr;
@@ -183,12 +182,13 @@ struct Launch {
 };
 cudaError_t launch(Launch launch, cudaStream_t stream);
 
-// `count` values of the block's memory that belong to a declaration (which `site` stands for).
+// Returns `count` values of shared memory for a declaration, which `site` identifies.
 void* shared_memory(const void* site, size_t bytes, size_t alignment);
 template <class T, size_t count>
 T* shared_array(const void* site);
 void wait_for_block();
-// Lane `source` of the warp gave this value (of `bytes`, at most 8); `mask` names those that come.
+// Reads the value (of `bytes`, at most 8) that lane `source` of the warp gave; `mask` names the
+// participating lanes.
 void exchange_in_warp(unsigned mask, const void* mine, void* result, size_t bytes, int source);
 void wait_for_warp(unsigned mask);
 int lane_of_thread();
@@ -199,7 +199,7 @@ struct Call {
   using Arguments = std::tuple<std::decay_t<P>...>;
   void (*kernel)(P...);
   Arguments arguments;
-  // What is read to make the call is not the kernel's doing, and so not watched.
+  // Not watched: the kernel itself does not perform these reads.
   __attribute__((no_sanitize("thread"))) static void run(const void* call) {
     const Call* self = static_cast<const Call*>(call);
     pass(self->kernel, &self->arguments);
@@ -227,7 +227,7 @@ cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void**
       stream);
 }
 
-// Memory of the block, by kernels/cuda/launch.cuh.
+// Shared memory as kernels/cuda/launch.cuh declares it.
 #define SHARED(type, name, count)                                     \
   auto* const name = ::cuda_on_host::shared_array<type, (count)>([] { \
     static constexpr char site = 0;                                   \

@@ -1,4 +1,4 @@
-// What the CUDA sources use of cuDNN 9. The names are cuDNN's; the values need not be.
+// The subset of cuDNN 9 that the CUDA sources use. The names are cuDNN's; the values need not be.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,4 +1,4 @@
-// What the CUDA sources use of NCCL. The names are NCCL's; the values need not be.
+// The subset of NCCL that the CUDA sources use. The names are NCCL's; the values need not be.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,6 +1,6 @@
-// What kernels/cuda/ptx.cuh has as instructions of a GPU, for compilers of the host: the same
-// functions by the layouts of PTX's documents, each lane giving what it holds to all others of its
-// warp. That lanes come together for one of these puts none of their accesses in an order.
+// The GPU instructions of kernels/cuda/ptx.cuh for host compilers: the same functions with the
+// layouts of PTX's documents. Each lane gives its data to all lanes of its warp. Meeting for such
+// an instruction does not order memory accesses.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,11 @@
-// NCCL between processes of one machine. What NCCL leaves undefined is a fault: a call while the
-// last one is in progress, another device than the communicator's, a second stream, a call after
-// abort, ranks that call different things. Operations run when the stream comes to them, and only
-// with those of the other ranks.
+// NCCL between processes of one machine. Undefined behaviour of NCCL is a fault here: a call while
+// the last one is in progress, a device other than the communicator's, a second stream, a call
+// after abort, or ranks with different calls. Operations run in stream order, and only together
+// with the other ranks' operations.
 //
 // CUDA_ON_HOST_NCCL makes it fail: "connect" (an error while it connects), "absent" (it never
-// connects), "operation=N" (the N-th operation of the process never ends, and an error shows),
-// "stuck=N" (it never ends, and nothing shows), "version=V".
+// connects), "operation=N" (the process's N-th operation never ends and reports an error),
+// "stuck=N" (it never ends and reports nothing), "version=V".
 #include "tests/cuda_on_host/include/nccl.h"
 
 #include "tests/cuda_on_host/device/chance.h"
@@ -31,7 +31,7 @@ namespace {
 
 using Operation = std::shared_ptr<NcclOperation>;
 
-// What is asked for, as the number behind "WHAT="; 0 without one, or for another.
+// Returns N of "WHAT=N" if this failure is requested (1 without a number), else 0.
 int asked_for(std::string_view what) {
   const char* text = std::getenv("CUDA_ON_HOST_NCCL");
   const std::string_view asked = text ? text : "";
@@ -39,7 +39,7 @@ int asked_for(std::string_view what) {
   return asked.size() > what.size() ? std::atoi(asked.data() + what.size() + 1) : 1;
 }
 
-// What operations in streams still need of a communicator that may be gone.
+// State that operations in streams need even after the communicator is gone.
 struct State {
   State(const std::string& name, int rank, int size, const NcclLink::Gpu& gpu)
       : link(name, rank, size, gpu) {}
@@ -56,8 +56,8 @@ struct cuda_on_host_communicator {
   int rank, size, device;
   cudaStream_t stream = nullptr;
   bool is_connected = false, is_leaving = false;
-  int delay = 0;              // how often it is still asked before it has taken the last call
-  Operation taken = nullptr;  // by then
+  int delay = 0;              // polls until the last call is accepted
+  Operation taken = nullptr;  // the operation accepted then
 };
 
 namespace {
@@ -78,8 +78,8 @@ void forget(ncclComm_t communicator) {
   count_communicators(-1);
 }
 
-// The operation goes into its stream once NCCL has taken it: an event that was recorded before does
-// not see it.
+// The operation enters its stream once NCCL has accepted it: an event recorded earlier does not
+// cover it.
 void launch(ncclComm_t communicator) {
   static int count = 0;
   ++count;
@@ -106,7 +106,7 @@ ncclResult_t take(ncclComm_t communicator, const Operation& operation) {
   return ncclSuccess;
 }
 
-// The checks of every operation.
+// Checks common to all operations.
 void check_call(ncclComm_t communicator, cudaStream_t stream, const char* call) {
   check_alive(communicator, call);
   if (!communicator->is_connected) fault("{}: the ranks are not connected yet", call);
@@ -126,7 +126,7 @@ Operation operation_of(ncclComm_t communicator, const char* name, ncclDataType_t
   return std::make_shared<NcclOperation>(kind, communicator->rank, communicator->size);
 }
 
-// Every rank's numbers, this one's among them.
+// Adds this rank's own data to the other ranks' messages.
 NcclOperation::Messages with_own(NcclOperation::Messages messages, int rank,
                                  std::vector<char> own) {
   messages[static_cast<size_t>(rank)] = std::move(own);
@@ -157,7 +157,7 @@ ncclResult_t reduce(const char* name, const void* in, void* out, size_t count, s
   return take(communicator, operation);
 }
 
-// A group of messages that is being put together, by this thread.
+// A group of messages that this thread is assembling.
 struct Group {
   int depth = 0;
   std::vector<std::pair<ncclComm_t, Operation>> operations;

@@ -14,7 +14,7 @@ namespace cuda_on_host {
 
 constexpr size_t ring_bytes = 64 << 10;
 
-// The memory begins as zeros, which is how all of it is meant to begin.
+// The memory is initially zero, which is the valid initial state of everything here.
 struct alignas(64) NcclLink::Seat {
   std::atomic<int> has_come, has_left;
   Gpu gpu;

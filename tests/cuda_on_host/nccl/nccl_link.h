@@ -1,5 +1,6 @@
-// How the processes of one communicator of the played NCCL exchange bytes: a ring in shared memory
-// for each ordered pair of ranks. The file of the memory is named after the communicator's id.
+// Byte exchange between the processes of one communicator of the emulated NCCL: a ring buffer in
+// shared memory for each ordered pair of ranks. The memory's file is named after the communicator's
+// id.
 #pragma once
 
 #include <array>
@@ -16,14 +17,15 @@ class NcclLink {
   ~NcclLink();
   NcclLink(const NcclLink&) = delete;
 
-  // This rank has come; whether all have; that two of them have one GPU.
+  // Marks this rank as joined; returns whether all have joined; returns whether two have the same
+  // GPU.
   void join();
   bool is_complete();
   bool has_one_gpu_twice() const;
-  // As many bytes as there is room for, or as there are.
+  // Transfers as many bytes as there is room for, or as are available.
   size_t write(int to, const char* data, size_t bytes);
   size_t read(int from, char* data, size_t bytes);
-  // This rank is through with it; whether all are.
+  // Marks this rank as finished; returns whether all have finished.
   void leave();
   bool is_left_by_all() const;
 

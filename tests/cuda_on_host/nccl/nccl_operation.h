@@ -1,5 +1,5 @@
-// An operation of the played NCCL: messages between ranks, and what becomes of those that came. It
-// is tried again and again until all have come.
+// An operation of the emulated NCCL: the messages between ranks and the processing of those
+// received. It is retried until all have arrived.
 #pragma once
 
 #include "tests/cuda_on_host/nccl/nccl_link.h"
@@ -13,25 +13,26 @@ namespace cuda_on_host {
 
 class NcclOperation {
  public:
-  // What goes ahead of each message. Ranks that call different things are a fault: NCCL itself
-  // would hang, or move numbers to where they do not belong.
+  // The header of each message. Ranks that make different calls are a fault: NCCL itself would
+  // hang, or move data to the wrong place.
   struct Kind {
     char name[16];
     uint64_t bytes;
     int32_t type, operation, root, reserved = 0;
   };
-  // Messages by rank; those of this rank come to itself.
+  // Messages by sending rank, including this rank's messages to itself.
   using Messages = std::vector<std::vector<char>>;
 
   NcclOperation(const Kind& kind, int rank, int size);
 
-  // `data`: memory of the device, read when the operation's turn has come.
+  // `data` is device memory, read when the operation's turn has come.
   void send(int to, const void* data, size_t bytes);
   void expect(int from, size_t bytes);
-  // What is done in the end.
+  // Sets the final step.
   void finish_by(std::function<void(const Messages&)> finish) { finish_ = std::move(finish); }
 
-  // Whether it is complete. Once it is given up it is, and what it was to write is garbage.
+  // Makes progress; returns whether the operation is complete. An abandoned operation counts as
+  // complete, and its output is garbage.
   bool go_on(NcclLink& link);
   void give_up();
 
@@ -59,7 +60,7 @@ class NcclOperation {
   std::function<void(const Messages&)> finish_;
 };
 
-// Memory of the device as an operation reads it. `is_computed_with`: somebody must have written it.
+// Returns device memory as an operation reads it. `is_computed_with`: it must have been written.
 std::vector<char> read_device(const void* data, size_t bytes, bool is_computed_with);
 void write_device(void* data, const std::vector<char>& bytes);
 

@@ -8,7 +8,7 @@
 namespace cuda_on_host {
 namespace {
 
-// A type of numbers as it lies in memory, and the one that it is computed in.
+// An element type as stored in memory, and the type of its computations.
 template <class T>
 struct Plain {
   using Stored = T;
@@ -33,7 +33,7 @@ template <class T>
 T combined(T a, T b, ncclRedOp_t operation) {
   switch (operation) {
     case ncclProd: return static_cast<T>(a * b);
-    case ncclMax: return a < b || a != a ? b : a;  // nan is passed over
+    case ncclMax: return a < b || a != a ? b : a;  // ignores nan
     case ncclMin: return b < a || a != a ? b : a;
     default: return static_cast<T>(a + b);
   }
@@ -54,7 +54,7 @@ std::vector<char> reduce(const std::vector<std::vector<char>>& sources, ncclRedO
     return operation == ncclAvg ? Type::load(Type::store(value * share)) : value;
   };
   for (size_t i = 0; i < count; ++i) {
-    const size_t first = i * ranks / count + 1;  // of the chunk's ring
+    const size_t first = i * ranks / count + 1;  // the first rank of the chunk's ring
     Computed sum = number(first % ranks, i);
     for (size_t step = 1; step < ranks; ++step)
       sum = Type::load(Type::store(combined(sum, number((first + step) % ranks, i), operation)));

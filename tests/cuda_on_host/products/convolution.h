@@ -1,4 +1,4 @@
-// What cuDNN's descriptors say, and the convolutions that they describe.
+// The contents of cuDNN's descriptors, and the convolutions that they describe.
 #pragma once
 
 #include "tests/cuda_on_host/include/cudnn.h"
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-// (n, c, h, w), or (k, c, h, w) of a filter.
+// (n, c, h, w), or (k, c, h, w) for a filter.
 struct cuda_on_host_tensor {
   bool is_set = false;
   cudnnDataType_t type = CUDNN_DATA_FLOAT;
@@ -33,9 +33,9 @@ using Filter = cuda_on_host_filter;
 using Convolution = cuda_on_host_convolution;
 using Four = std::array<int64_t, 4>;
 
-// The strides of a dense tensor.
+// Returns the strides of a dense tensor.
 Four dense(const Four& shape, cudnnTensorFormat_t format);
-// Whether CUDA_ON_HOST_CUDNN says so.
+// Returns whether CUDA_ON_HOST_CUDNN enables this.
 bool plays(std::string_view what);
 
 // A convolution of x by a filter into y, or one of its gradients.
@@ -48,12 +48,12 @@ struct Problem {
   Written written;
   int algorithm;
 
-  // As the library's documents say for all three calls.
+  // Checks the documented conditions of all three calls.
   cudnnStatus_t check() const;
   size_t workspace_bytes() const;
 };
 
-// What a call gave, by value: it is computed later.
+// The arguments of a call, by value, since it is computed later.
 struct QueuedConvolution {
   const char* call;
   Problem problem;
@@ -66,7 +66,8 @@ struct QueuedConvolution {
  private:
   const Tensor& written_layout() const;
   std::vector<float> sums() const;
-  // For every product of an element of x by one of the filter: body(their places, y's place).
+  // Calls body(their positions, y's position) for every product of an element of x and one of the
+  // filter.
   template <class Body>
   void for_each_product(Body&& body) const;
 };

@@ -1,6 +1,6 @@
-// cuBLASLt's matrix products, computed by loops. What the library refuses is refused here, and what
-// it does not check but leaves undefined is a fault: addresses less aligned than was promised, a
-// workspace that is too small, memory that nobody wrote.
+// cuBLASLt's matrix products, computed by loops. What the library refuses is refused here. What it
+// leaves undefined without a check is a fault: addresses less aligned than promised, a workspace
+// that is too small, unwritten memory.
 #include "tests/cuda_on_host/device/chance.h"
 #include "tests/cuda_on_host/device/fault.h"
 #include "tests/cuda_on_host/products/product.h"
@@ -30,8 +30,8 @@ cublasStatus_t take(Value& place, const void* value, size_t bytes) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// CUDA_ON_HOST_CUBLAS=epilogues: products with a bias are refused, as by an older library; fp8:
-// those of 8-bit floats; runs: all, when they are to run.
+// CUDA_ON_HOST_CUBLAS=epilogues refuses products with a bias, like an older library; fp8 refuses
+// 8-bit floats; runs refuses every product when it is to run.
 bool refuses(std::string_view what) {
   const char* chosen = std::getenv("CUDA_ON_HOST_CUBLAS");
   return chosen && chosen == what;
@@ -49,8 +49,8 @@ bool factors_fit(const Product& product, const Matrix& a, const Matrix& b, const
          !product.b_scale;
 }
 
-// On the GPUs that have units for them (8.9, 9.0): A is transposed, B is not, one of them is e4m3,
-// and what the units read and write lies in runs of 16 bytes.
+// Checks the conditions of GPUs with such units (8.9, 9.0): A is transposed, B is not, at least one
+// is e4m3, and operands and results come in runs of 16 bytes.
 bool codes_fit(const Product& product, const Matrix& a, const Matrix& b, const Matrix& d) {
   cudaDeviceProp device = {};
   cudaGetDeviceProperties(&device, device_of_thread());
@@ -65,7 +65,7 @@ bool codes_fit(const Product& product, const Matrix& a, const Matrix& b, const M
          product.scale == CUDA_R_32F;
 }
 
-// A bias has D's type. Beside 8-bit floats whose result is f32 it would be bf16.
+// A bias has D's type; with 8-bit floats and an f32 result it must be bf16.
 bool bias_fits(const Product& product, const Matrix& a, const Matrix& d) {
   if (product.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return true;
   const cudaDataType type = is_8_bit(a.type) && d.type == CUDA_R_32F ? CUDA_R_16BF : d.type;
@@ -93,7 +93,7 @@ cublasStatus_t check_sizes(const Product& product, const Matrix& a, const Matrix
   return fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 
-// An algorithm is what it relies on, the alignments and its workspace, and its number. With
+// An algorithm encodes its requirements (alignments and workspace) and its number. With
 // CUDA_ON_HOST_CUBLAS=estimates each seems to take longer than the next, and the last one is
 // refused when it is to run.
 constexpr int most_algorithms = 4;

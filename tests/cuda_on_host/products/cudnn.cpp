@@ -1,9 +1,12 @@
-// cuDNN's convolutions, computed by loops. What the library refuses is refused here, and what it
-// leaves undefined or does in an order of its own is a fault: another layout than the filter's,
-// unaligned tensors, a workspace that is too small, memory that nobody wrote, algorithms that are
-// not deterministic. CUDA_ON_HOST_CUDNN has it refuse what a version or a card may not support:
-// "absent": it does not start; "refused": every convolution; "late": every one, when it is to run;
-// "one_layout": channels last; "hungry": the first algorithm forward wants a TB.
+// cuDNN's convolutions, computed by loops. What the library refuses is refused here. Undefined or
+// order-dependent behaviour is a fault: a layout other than the filter's, unaligned tensors, a
+// workspace that is too small, unwritten memory, algorithms that are not deterministic.
+// CUDA_ON_HOST_CUDNN makes it refuse what some versions or cards do not support:
+//   absent       does not start
+//   refused      every convolution
+//   late         every convolution, when it is to run
+//   one_layout   channels last
+//   hungry       the first forward algorithm wants a TB
 #include "tests/cuda_on_host/device/fault.h"
 #include "tests/cuda_on_host/products/convolution.h"
 #include "tests/cuda_on_host/products/numbers.h"
@@ -27,7 +30,7 @@ cudnnStatus_t ask(cudnnHandle_t handle, const Problem& problem, size_t* bytes) {
   return status;
 }
 
-// Queues it, unless the library would refuse.
+// Queues the convolution, unless the library would refuse it.
 cudnnStatus_t start(cudnnHandle_t handle, size_t workspace_bytes, const QueuedConvolution& queued) {
   if (!handle) return CUDNN_STATUS_BAD_PARAM;
   if (!handle->has_stream) fault("{}: no stream was set, the legacy one would wait", queued.call);

@@ -22,7 +22,7 @@ void write(void* at, Value value) {
   std::memcpy(at, &value, sizeof value);
 }
 
-// By the definition: bias 7, no infinity.
+// Decodes by the definition: bias 7, no infinity.
 double from_e4m3(uint8_t code) {
   const int exponent = (code >> 3) & 15, fraction = code & 7;
   const double sign = code >> 7 ? -1 : 1;

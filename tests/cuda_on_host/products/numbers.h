@@ -1,4 +1,4 @@
-// The numbers that libraries which play NVIDIA's read and write on the device.
+// The element types that the emulated NVIDIA libraries read and write on the device.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@ enum class Number { e4m3, e5m2, f16, bf16, f32, f64 };
 
 int64_t size_of(Number type);
 double load(const void* at, Number type);
-// Rounded once, to nearest even; not to 8 bits.
+// Rounds once, to nearest even; does not support 8 bits.
 void store(void* at, Number type, double value);
 float round_to_tf32(float x);
 
-// Memory of the device that a call touches, open for this process from now on; a fault that begins
-// with `call` and names `what` if it must not be touched, or is read and nobody has written it.
+// Opens device memory for a call, for this process, from now on. It is a fault, whose text begins
+// with `call` and names `what`, if the call must not access the memory or reads unwritten memory.
 void open_for(const char* call, const char* what, const void* address, int64_t bytes, bool is_read);
-// The same for what a call may write anything to.
+// The same for memory that a call may write freely.
 void open_workspace(const char* call, void* address, int64_t bytes);
-// Of an address, in bytes; 256 at most.
+// Returns the alignment of an address in bytes, at most 256.
 uint64_t alignment_of(const void* address);
-// A fault if the address is no multiple of `bytes`.
+// A fault if the address is not a multiple of `bytes`.
 void check_alignment(const char* call, const char* what, const void* address, uint64_t bytes);
 
 }  // namespace cuda_on_host

@@ -17,7 +17,7 @@ void open(const void* address, int64_t bytes, bool is_read, const char* what) {
   open_for(multiply, what, address, bytes, is_read);
 }
 
-// Of 8-bit floats: one f32 on the device, or 1.
+// Returns the scale of 8-bit floats: one f32 on the device, or 1.
 template <class C>
 C scale_at(const void* scale) {
   if (!scale) return 1;
@@ -59,7 +59,7 @@ C QueuedProduct::factor(const Operand& operand, int64_t batch, int64_t row,
   return rounds ? static_cast<C>(round_to_tf32(static_cast<float>(x))) : x;
 }
 
-// The rows of A, or the columns of B, one behind the other.
+// Returns the rows of A, or the columns of B, one after the other.
 template <class C>
 std::vector<C> QueuedProduct::factors_of(const Operand& operand, int64_t batch) const {
   const bool is_a = &operand == &a;

@@ -1,4 +1,4 @@
-// What cuBLASLt's descriptors say, and the products that they describe.
+// The contents of cuBLASLt's descriptors, and the products that they describe.
 #pragma once
 
 #include "tests/cuda_on_host/include/cublasLt.h"
@@ -44,7 +44,7 @@ struct Operand {
   int64_t columns() const { return transposed ? matrix.rows : matrix.columns; }
 };
 
-// What a call of cublasLtMatmul gave, by value: it is computed later, in f64 or in f32.
+// The arguments of a cublasLtMatmul call, by value, since it is computed later, in f64 or in f32.
 struct QueuedProduct {
   Product product;
   Operand a, b, c, d;

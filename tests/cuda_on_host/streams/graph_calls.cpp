@@ -7,7 +7,7 @@ using namespace cuda_on_host;
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
   return call([&] {
-    if (!stream) return cudaErrorStreamCaptureUnsupported;  // the legacy one
+    if (!stream) return cudaErrorStreamCaptureUnsupported;  // the legacy stream
     CapturePlace& place = place_of(stream);
     if (place.is_capturing()) return cudaErrorIllegalState;
     place = {begin_capture(stream, device_of(stream), mode), {}};

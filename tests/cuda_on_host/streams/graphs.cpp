@@ -27,7 +27,7 @@ cudaError_t invalidate_those(Concerns&& concerns) {
   return status;
 }
 
-// All that is recorded comes before the end, or streams were left that nobody has joined.
+// Returns whether everything recorded precedes the end; otherwise some stream has not joined.
 bool is_joined(const CapturePlace& origin) {
   const std::vector<GraphNode>& nodes = origin.capture->nodes;
   std::set<size_t> reached = origin.behind;

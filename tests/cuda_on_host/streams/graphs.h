@@ -1,7 +1,7 @@
-// Capture of streams, and graphs: what is given to a capturing stream is recorded, and run when the
-// graph is launched, in an order that is random as far as streams and events left it open. What a
-// capture forbids gives CUDA's error and invalidates it, and where its documents leave open whether
-// something is forbidden it is.
+// Stream capture and graphs. Work submitted to a capturing stream is recorded. It runs when the
+// graph is launched, in an order that is random within what streams and events allow. A forbidden
+// call returns CUDA's error and invalidates the capture; where CUDA's documents are ambiguous, the
+// call counts as forbidden.
 #pragma once
 
 #include "tests/cuda_on_host/include/cuda_runtime_api.h"
@@ -30,7 +30,8 @@ struct Capture {
   std::vector<GraphNode> nodes = {};
 };
 
-// Where a stream has come to in a capture, or an event was recorded; without one: in none.
+// The position of a stream in a capture, or the position at which an event was recorded; empty
+// outside of a capture.
 struct CapturePlace {
   std::shared_ptr<Capture> capture = {};
   std::set<size_t> behind = {};
@@ -40,19 +41,20 @@ struct CapturePlace {
 };
 
 std::shared_ptr<Capture> begin_capture(cudaStream_t origin, int device, cudaStreamCaptureMode mode);
-// By the origin; null if it was invalid or something is not joined to it, which `status` says.
+// Ends the capture at its origin. Returns null, with the reason in `status`, if it was invalid or a
+// stream has not joined it.
 cudaGraph_t end_capture(const CapturePlace& origin, cudaError_t& status);
 
-// What a thread may not do while streams are captured, by its mode: success, or
-// cudaErrorStreamCaptureUnsupported and the captures are invalid.
+// Checks a call that a thread must not make while streams are being captured, by the thread's mode.
+// Returns success, or cudaErrorStreamCaptureUnsupported after invalidating the captures.
 cudaError_t check_unsafe_call();
-// The same of a call that waits for the whole device, in any thread.
+// The same for a call that waits for the whole device, in any thread.
 cudaError_t check_wait_for_device(int device);
 cudaStreamCaptureMode exchange_capture_mode(cudaStreamCaptureMode mode);
-// Of what necessarily conflicts with the capture.
+// Invalidates the capture because of a call that conflicts with it.
 cudaError_t invalidate(const CapturePlace& place, cudaError_t status);
 
-// Runs nodes, in one of their orders.
+// Returns work that runs the nodes in one of their valid orders.
 std::function<void()> launch_of(cudaGraphExec_t executable);
 
 }  // namespace cuda_on_host
@@ -64,5 +66,5 @@ struct cuda_on_host_graph {
 struct cuda_on_host_graph_exec {
   std::shared_ptr<const std::vector<cuda_on_host::GraphNode>> nodes;
   int device;
-  cudaEvent_t last_launch;  // a launch comes behind the one before, in whatever stream
+  cudaEvent_t last_launch;  // launches run one after the other, in any stream
 };

@@ -22,14 +22,14 @@ namespace {
 
 std::chrono::milliseconds pretended{};
 
-// How often an event was recorded, and which recording the device has come to.
+// The number of recordings of an event, and the last one that the device has reached.
 struct EventState {
   uint64_t recorded = 0, reached = 0;
   cuda_on_host_stream* stream = nullptr;  // of the last recording
   Clock::time_point time;
 };
 
-// One of the three.
+// One unit of work: exactly one of the first three members is set.
 struct Work {
   std::function<void()> run = {};
   std::function<bool()> attempt = {};
@@ -38,7 +38,7 @@ struct Work {
   Clock::time_point given = {};
 };
 
-constexpr auto patience = std::chrono::milliseconds(3);  // before what nobody waits for is done
+constexpr auto patience = std::chrono::milliseconds(3);  // before work runs without a waiting call
 constexpr auto nap = std::chrono::microseconds(200);
 
 }  // namespace
@@ -69,7 +69,7 @@ std::vector<cudaStream_t>& streams() {
   return *all;
 }
 
-// False if it must be tried again.
+// Returns false if the work must be retried.
 bool do_next(cudaStream_t stream) {
   if (stream->queue.front().attempt && !has_fault() && !stream->queue.front().attempt())
     return false;
@@ -87,7 +87,8 @@ void step_back() {
   runtime_mutex().lock();
 }
 
-// The stream whose next work the wait of this one needs: itself, or one that is to record an event.
+// Returns the stream whose next work this stream's wait needs: itself, or one that will record an
+// event.
 cudaStream_t holder_of(cudaStream_t stream) {
   for (size_t hops = 0; hops <= streams().size(); ++hops) {
     if (stream->queue.empty()) fault("a stream waits for an event that no stream is to record");
@@ -97,14 +98,14 @@ cudaStream_t holder_of(cudaStream_t stream) {
   fault("streams wait for each other's events");
 }
 
-// Now and then some other stream gets its turn.
+// Occasionally chooses another stream.
 cudaStream_t choose(cudaStream_t needed) {
   if (chance(4) != 0) return needed;
   cudaStream_t other = streams()[chance(streams().size())];
   return other->can_go_on() ? other : needed;
 }
 
-// Behind what the stream has been given.
+// Records after the work queued in the stream so far.
 void record(const std::shared_ptr<EventState>& state, cudaStream_t stream) {
   state->stream = stream;
   const uint64_t recording = ++state->recorded;
@@ -120,7 +121,7 @@ std::shared_ptr<EventState> mark(cudaStream_t stream) {
   return end;
 }
 
-// Other threads may record it again meanwhile. After a fault nothing is done any more.
+// Other threads may record the event again meanwhile. After a fault nothing runs any more.
 void finish(const EventState& state) {
   const uint64_t recording = state.recorded;
   cudaStream_t const stream = state.stream;
@@ -206,7 +207,7 @@ void finish(cudaStream_t stream) {
 
 void finish(cudaEvent_t event) { finish(*event->state); }
 
-// Another thread may destroy a stream meanwhile, once it is done.
+// Another thread may destroy a finished stream meanwhile.
 void finish_device(int device) {
   std::vector<std::shared_ptr<EventState>> ends;
   for (cudaStream_t stream : streams())

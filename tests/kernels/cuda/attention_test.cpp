@@ -1,6 +1,6 @@
-// Attention and its gradients on a GPU, where matrix units compute those of 16-bit numbers by
-// tiles, and products of matrices all others, against the CPU's attention of the same numbers in
-// double precision. The GPU that tests bring along cuts attention by products into parts of 32 KB
+// Attention and its gradients on a GPU against the CPU's attention of the same values in double
+// precision. Matrix units compute 16-bit tensors in tiles; matrix products compute all others. In
+// the CPU emulator of CUDA, attention by products is cut into parts of 32 KB
 // (kernels/cuda/attention/head_chunks.h).
 #include "tests/kernels/cuda/compare.h"
 
@@ -14,8 +14,8 @@ using namespace booster::kernels::test;
 
 namespace {
 
-// Rows one after another; those of a Linear that computes queries, keys and values at once; rows
-// that no access of 16 bytes can take.
+// dense: rows one after another. packed: rows of a Linear that computes queries, keys and values at
+// once. odd: rows that no 16-byte access fits.
 enum class Layout { dense, packed, odd };
 enum class MaskKind { none, added, boolean, per_head };
 
@@ -28,7 +28,7 @@ struct Case {
   double dropout = 0;
   std::optional<double> given_scale = {};
   DType mask_dtype = DType::f32;  // of an added one
-  bool mixed = false;             // tensors have different dtypes, and `dtype` is that of queries
+  bool mixed = false;             // tensors have different dtypes; `dtype` is the queries'
 
   DType of_tensor(int which) const {  // q, k, v and g
     constexpr DType others[] = {DType::bf16, DType::f16, DType::f64};
@@ -66,7 +66,7 @@ Plain normal(DType dtype, const Index& shape, Layout layout, uint32_t seed) {
 
 Plain mask_of(const Case& c) {
   std::mt19937 engine(9);
-  if (c.mask == MaskKind::boolean) {  // keys that are padding
+  if (c.mask == MaskKind::boolean) {  // padding keys
     Plain mask = zeros(DType::boolean, {c.batch, 1, 1, c.keys});
     for_each_index(mask.shape, [&](const Index& index) { mask.set(index, engine() % 4 != 0); });
     return mask;
@@ -94,7 +94,7 @@ struct Inputs {
 using Results = std::vector<Plain>;  // out, log_sum, dq, dk, dv
 const char* const result_names[] = {"out", "log_sum", "dq", "dk", "dv"};
 
-// Outputs in which nobody has written. The first is of g's dtype.
+// Returns unwritten outputs. The first has g's dtype.
 Results unwritten_results(const Case& c, Layout layout) {
   const Index log_sums = {c.batch, c.heads, c.queries, 2};
   const auto of = [](DType type, const Index& shape, const Index& strides) {
@@ -140,7 +140,7 @@ Results in_double(Case c, const Inputs& in) {
   return results;
 }
 
-// The largest difference, relative to the largest number (at least `least`).
+// Returns the largest difference, relative to the largest value (at least `least`).
 double difference(const Plain& got, const Plain& want, double least) {
   const Numbers a = numbers(got), b = numbers(want);
   double worst = 0;
@@ -153,7 +153,7 @@ double difference(const Plain& got, const Plain& want, double least) {
   return worst / least;
 }
 
-// What lies between an output's rows is as it was.
+// Checks that the gaps between an output's rows are unchanged.
 void check_gaps(const Plain& got) {
   Plain expected = got;
   expected.fill_bytes(0xFF);
@@ -163,12 +163,12 @@ void check_gaps(const Plain& got) {
   CHECK(*expected.bytes == *got.bytes);
 }
 
-// Four roundings to 16 bits lie between the inputs and a gradient by tiles: of probabilities, of
-// out (which slopes are computed from), of slopes and of the result. Each moves a result by at most
-// the unit roundoff times the sum of its terms' magnitudes, which for the largest result is about
+// In tiles, four roundings to 16 bits lie between the inputs and a gradient: of probabilities, of
+// out (from which slopes are computed), of slopes and of the result. Each moves a result by at most
+// the unit roundoff times the sum of its terms' magnitudes; for the largest result that is about
 // its own size. These cases reach 0.95 roundoffs in out, 1.5 in dv, 2.8 in dq and dk. A score is a
-// sum of up to 128 products in f32 or f64, and log_sum no more exact than that, nor what it leads
-// to.
+// sum of up to 128 products in f32 or f64; log_sum and everything derived from it are no more exact
+// than that.
 double most_difference(const Case& c, size_t result) {
   const double of_sums = 128 * (c.dtype == DType::f64 ? 0x1p-53 : 0x1p-24);
   if (result == 1) return of_sums;
@@ -182,7 +182,7 @@ void check_case(const Case& c) {
   const Results got = on_the_gpu(c, in), want = in_double(c, in), again = on_the_gpu(c, in);
   for (size_t i = 0; i < got.size(); ++i) {
     CAPTURE(std::string(result_names[i]));
-    // Where a query sees one key, its score's gradient cancels to 0: rounded terms of size 1.
+    // If a query sees one key, its score's gradient cancels to 0 from rounded terms of size 1.
     const bool of_scores = i >= 1 && i <= 3;
     const double error = difference(got[i], want[i], of_scores ? 1 : 1e-30);
     CHECK(error < most_difference(c, i));
@@ -219,7 +219,7 @@ void check_bad_numbers(DType dtype) {
   }
 }
 
-// One of `choices` each time.
+// Returns a random one of `choices`.
 class Draw {
  public:
   explicit Draw(uint32_t seed) : engine_(seed) {}
@@ -259,7 +259,7 @@ TEST_CASE("GPU: attention by tiles has heads of any size, tokens before a tile's
           on_gpu()) {
   const int64_t sizes[][3] = {{1, 1, 1},     {1, 65, 64},  {64, 64, 64}, {33, 1, 16},
                               {63, 33, 20},  {65, 31, 80}, {17, 32, 96}, {3, 97, 72},
-                              {70, 66, 128}, {9, 20, 130}};  // the last are no tiles'
+                              {70, 66, 128}, {9, 20, 130}};  // the last size does not use tiles
   for (const DType dtype : {DType::f16, DType::bf16})
     for (const auto& [queries, keys, size] : sizes)
       check_case({.dtype = dtype, .queries = queries, .keys = keys, .size = size});
@@ -342,7 +342,7 @@ TEST_CASE("GPU: attention by products of drawn shapes, dtypes, layouts, masks an
   }
 }
 
-// Several batch items at once, some heads of one, and some queries of a head.
+// Parts with several batch items, some heads of one item, and some queries of a head.
 TEST_CASE("GPU: attention by products in parts is that of the whole" * on_gpu()) {
   const Case cases[] = {{.batch = 9, .heads = 3, .queries = 5, .keys = 9, .size = 8},
                         {.batch = 2, .heads = 7, .queries = 30, .keys = 40, .size = 8},

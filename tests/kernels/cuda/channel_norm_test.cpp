@@ -40,7 +40,7 @@ void for_each_case(Body&& body) {
       }
 }
 
-// Positive, as variances and reciprocal deviations are.
+// Returns positive values, like variances and reciprocal deviations.
 Plain positive(DType dtype, const Index& shape, uint32_t seed) {
   Plain tensor = random(dtype, shape, seed);
   for_each_index(shape, [&](const Index& at) { tensor.set(at, std::abs(tensor.at(at)) + 0.5); });

@@ -1,4 +1,4 @@
-// The file of chosen algorithms: what several processes write, and what is left of it when it is
+// The file of chosen algorithms: writes by several processes, and what remains of it when it is
 // damaged.
 #include "kernels/cuda/products/choice_file.h"
 

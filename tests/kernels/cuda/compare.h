@@ -1,5 +1,5 @@
-// Runs a kernel on a GPU and on the CPU, on the same numbers. Without a GPU such tests are skipped;
-// tests/cuda_on_host has one that every machine has.
+// Runs a kernel on a GPU and on the CPU, on the same values. Without a GPU such tests are skipped;
+// the CPU emulator of CUDA in tests/cuda_on_host runs them on every machine.
 #pragma once
 
 #include "tests/kernels/everywhere.h"
@@ -10,7 +10,7 @@
 
 namespace booster::kernels::test {
 
-// A copy of n bytes of the host in the GPU's memory.
+// A copy of n host bytes in the GPU's memory.
 class GpuCopy {
  public:
   GpuCopy(const void* host, size_t bytes) : data_(device_allocate(gpu, bytes)) {
@@ -37,8 +37,9 @@ class GpuCopy {
   void* data_;
 };
 
-// Allows for another order of additions, for fused multiply-adds and for the GPU's own sinf, powf.
-// `magnitude`: the size of a sum's terms, of which the result may be a small difference.
+// Returns the tolerance for another order of additions, for fused multiply-adds and for the GPU's
+// own sinf and powf. `magnitude` is the size of a sum's terms; the result may be a small difference
+// of them.
 inline double allowed(DType dtype, double want, double magnitude) {
   const double size = std::abs(want) + magnitude;
   switch (dtype) {
@@ -50,7 +51,7 @@ inline double allowed(DType dtype, double want, double magnitude) {
   }
 }
 
-// `computed` is the dtype that the numbers were computed in, where it is another than theirs.
+// `computed` is the dtype of the computation, if it differs from the tensors' dtype.
 inline void check_same(const Plain& got, const Plain& want, DType computed,
                        double magnitude = 0.1) {
   const Numbers a = numbers(got), b = numbers(want);
@@ -88,8 +89,8 @@ inline std::vector<View> views_of(const std::vector<Plain>& tensors) {
   return views;
 }
 
-// Runs kernel(table, outputs, inputs) on both devices; what it finds in the outputs (kernels that
-// add to them use it) and leaves there must agree. `computed`: see check_same.
+// Runs kernel(table, outputs, inputs) on both devices and compares the outputs. Kernels that add to
+// their outputs find the same initial values on both. `computed`: see check_same.
 template <class Kernel>
 void compare_all(const std::vector<Plain>& outputs, const std::vector<Plain>& inputs,
                  Kernel&& kernel, std::optional<DType> computed = {}, double magnitude = 0.1) {
@@ -103,7 +104,7 @@ void compare_all(const std::vector<Plain>& outputs, const std::vector<Plain>& in
   }
 }
 
-// An output that nobody has written: a kernel must write all of it.
+// Returns an unwritten output: a kernel must write all of it.
 inline Plain unwritten(DType dtype, const Index& shape) {
   Plain tensor = zeros(dtype, shape);
   tensor.fill_bytes(0xFF);

@@ -1,5 +1,5 @@
-// Convolutions and their gradients on a GPU. The suites run them by cuDNN, without it, and with one
-// that refuses some.
+// Convolutions and their gradients on a GPU. The suites run them with cuDNN, without it, and with
+// an emulated cuDNN that refuses some.
 #include "tests/kernels/cuda/compare.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ using namespace booster::kernels::test;
 
 namespace {
 
-constexpr double terms = 3;  // the size of some hundred of them, added up
+constexpr double terms = 3;  // the size of a sum of some hundred terms
 
 }  // namespace
 
@@ -54,7 +54,7 @@ TEST_CASE("GPU: convolutions and their gradients agree with the CPU" * on_gpu())
 
 namespace {
 
-// A convolution of any sizes that fit.
+// A convolution with random valid sizes.
 struct Drawn {
   explicit Drawn(std::mt19937& random) {
     const auto draw = [&](int64_t from, int64_t to) {
@@ -124,7 +124,7 @@ TEST_CASE("GPU: drawn convolutions and their gradients agree with the CPU, and w
           table.conv2d_backward_input(c.x_in(out), in[0], in[1], c.window);
         },
         {}, terms);
-    // What the gradient of a 16-bit weight adds up in f32 is not rounded in between.
+    // The gradient of a 16-bit weight is accumulated in f32 without intermediate rounding.
     compare_all(
         {unwritten(c.gradient_dtype, c.weight), unwritten(c.gradient_dtype, {c.weight[0]})}, {g, x},
         [&](const Table& table, const std::vector<View>& out, const std::vector<View>& in) {
@@ -136,7 +136,7 @@ TEST_CASE("GPU: drawn convolutions and their gradients agree with the CPU, and w
   }
 }
 
-// The suites run it with both: with TF32 it shows that cuDNN is used, and not without.
+// The suites run this with BOOSTER_TF32 on and off: with TF32 it shows that cuDNN is used.
 TEST_CASE(
     "GPU: convolutions of f32 round their operands to TF32 where BOOSTER_TF32 says so, those of "
     "f64 never" *

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t ignored = -100;
 
-// Logits of some classes out of all, in a way that depends on the case's seed.
+// Logits of some of all classes, depending on the case's seed.
 struct Problem {
   explicit Problem(const RowCase& a_case) : one(a_case) {
     if (one.seed % 2) {
@@ -40,7 +40,7 @@ struct Problem {
         {}, 1);
   }
   void compare_backward(const Plain& logits) const {
-    // One factor for all rows, or one each.
+    // One factor for all rows, or one per row.
     const Plain scale = random(wide(one.dtype), {one.rows}, {one.seed % 2}, one.seed + 1);
     const Plain log_sum = random(wide(one.dtype), {one.rows, 2}, one.seed + 2);
     compare(one.result(one.other), {scale, logits, log_sum, target, weight},
@@ -77,7 +77,7 @@ TEST_CASE("GPU: a target that is no class leaves everything as it is and is name
       problem.target.set({bad}, one.seed % 2 ? -1.0 : double(problem.classes));
       compare(unwritten(DType::i64, {1}), {one.drawn(one.dtype, 1), problem.target},
               [&](const Table& table, const View& out, const Views& in) {
-                // Nothing may be computed, so nothing may be written.
+                // Nothing may be computed or written here.
                 const View no = {};
                 table.cross_entropy(no, no, no, out, one.matrix(in[0]), in[1], {}, 0, ignored,
                                     problem.first_class, problem.classes);

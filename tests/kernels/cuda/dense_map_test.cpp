@@ -1,5 +1,5 @@
-// Elementwise kernels on a GPU read four elements at a time where they can: any alignment, mixtures
-// of dtypes, broadcast rows and columns.
+// Elementwise kernels on a GPU read four elements at a time if they can. Tests any alignment, mixed
+// dtypes, broadcast rows and columns.
 #include "tests/capture_part.h"
 #include "tests/kernels/cuda/compare.h"
 
@@ -17,14 +17,14 @@ namespace {
 
 const DType quad_dtypes[] = {DType::f32, DType::f16, DType::bf16};
 
-// The n elements from `first` on.
+// Returns the n elements from `first` on.
 View part(View view, int64_t first, int64_t n) {
   view.data = view.as<char>() + first * size_of(view.dtype);
   view.shape[0] = n;
   return view;
 }
 
-// y[of_y ...] = a[of_a ...] * b[of_b ...]; the elements around them stay as they are.
+// Checks y[of_y ...] = a[of_a ...] * b[of_b ...], and that surrounding elements are unchanged.
 void check_parts(DType y, DType a, DType b, int64_t of_y, int64_t of_a, int64_t of_b, int64_t n) {
   const int64_t room = n + 8;
   compare(random(y, {room}, 1), {random(a, {room}, 2), random(b, {room}, 3)},
@@ -87,7 +87,7 @@ TEST_CASE("GPU: rows and columns are broadcast over elementwise operands" * on_g
 
 namespace {
 
-// A shape of up to four dimensions, dense in memory in a drawn order of them.
+// Returns strides of a dense tensor with a random order of dimensions.
 std::vector<int64_t> drawn_strides(std::mt19937& drawn, const Index& shape) {
   std::vector<size_t> order(shape.size());
   std::iota(order.begin(), order.end(), 0);

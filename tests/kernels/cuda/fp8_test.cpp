@@ -63,7 +63,7 @@ TEST_CASE("GPU: the result of a product with a bias of 16 bits agrees with the C
 
 namespace {
 
-// Any codes of finite numbers from 2^-7 to 2, by rows or by columns, from any address on.
+// Random codes of finite values from 2^-7 to 2, by rows or by columns, at any address.
 struct DrawnCodes {
   DrawnCodes(std::mt19937& drawn, int64_t rows, int64_t columns)
       : memory(DType::u8, {rows * columns + 16}, {1}), shape{rows, columns} {
@@ -84,9 +84,9 @@ struct DrawnCodes {
   bool by_columns;
 };
 
-// The numbers are exact and sums are of one order of magnitude: what is left is one rounding. The
-// matrix units of Hopper keep some 14 bits of a sum until it is promoted, which our sizes hardly
-// reach: a sum may be off by 1e-2 there.
+// The values are exact and sums are of one order of magnitude, so only one rounding remains.
+// Hopper's matrix units keep some 14 bits of a sum until it is promoted, which happens rarely at
+// these sizes: there a sum may be off by 1e-2.
 double magnitude_of_sums(DType dtype) {
   if (gpus_are_played()) return dtype == DType::f32 ? 10 : 0.01;
   return dtype == DType::f32 ? 2500 : dtype == DType::f16 ? 10 : 1.3;
@@ -107,7 +107,7 @@ TEST_CASE("GPU: drawn products of 8-bit floats agree with the CPU, in every layo
     const Fp8Format formats[] = {Fp8Format::e4m3, Fp8Format::e5m2};
     const Fp8Format format_a = formats[draw(2)], format_b = formats[draw(2)];
     const bool has_bias = draw(2);
-    const int64_t second = draw(4) ? 4 : 1;  // scale: at an address that the library takes, or not
+    const int64_t second = draw(4) ? 4 : 1;  // the second scale is at an aligned address, or not
     CAPTURE(i);
     CAPTURE(m);
     CAPTURE(n);

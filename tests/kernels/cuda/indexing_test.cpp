@@ -24,7 +24,7 @@ Plain drawn(DType dtype, const Index& shape, uint32_t seed) {
   return x;
 }
 
-// Tensors and picks along a dimension: few and many, repeated, one element, none.
+// Tensors and indices along a dimension: few and many, repeated, one element, none.
 struct Case {
   Index shape;
   int dim;
@@ -51,7 +51,7 @@ void for_each_case(Body&& body) {
     }
 }
 
-// The bytes of an output that a kernel adds to are the CPU's: the sums have the same order.
+// Checks that outputs with added values are bitwise equal to the CPU's: sums have the same order.
 template <class Kernel>
 void compare_bits(const Plain& output, const std::vector<Plain>& inputs, Kernel&& kernel) {
   const GpuCopies there(inputs);
@@ -62,7 +62,7 @@ void compare_bits(const Plain& output, const std::vector<Plain>& inputs, Kernel&
   CHECK(*result.fetch(want).bytes == *want.bytes);
 }
 
-// What lies one element after the beginning of its memory.
+// Returns a view that starts one element later in memory.
 View shifted(View view) {
   view.data = view.as<char>() + size_of(view.dtype);
   return view;

@@ -20,7 +20,7 @@ const Kind kinds[] = {{DType::f32, DType::bf16, DType::bf16},
                       {DType::bf16, DType::bf16, DType::bf16, UpdateRounding::stochastic},
                       {DType::bf16, DType::bf16, DType::bf16, UpdateRounding::kahan}};
 
-// A parameter: what its slot points to begins some elements behind the tensors' beginnings.
+// A parameter; its slot points some elements past the start of each tensor.
 struct Parameter {
   Parameter(const Kind& kind, int64_t size, const std::vector<int64_t>& shifts, uint32_t seed)
       : size(size), shifts(shifts) {
@@ -47,7 +47,7 @@ struct Parameters {
       seed += 2;
     }
   }
-  // Slots that point to what lies at address(parameter, tensor).
+  // Returns slots that point to address(parameter, tensor).
   template <class Address>
   std::vector<OptimizerSlot> slots(const int64_t* taken, bool first, Address&& address) const {
     std::vector<OptimizerSlot> slots;
@@ -78,7 +78,7 @@ struct Copies {
   std::vector<std::vector<std::unique_ptr<GpuCopy>>> of;
 };
 
-// Sizes and beginnings that fit no, one or all accesses of a GPU's threads.
+// Draws sizes and offsets for which none, one or all accesses of a GPU's threads are aligned.
 Parameters draw_parameters(const Kind& kind, std::mt19937& draw) {
   const int64_t around[] = {0, 4, 1024, 16384, 32768};
   std::vector<Parameter> all;
@@ -97,15 +97,15 @@ OptimizerSlots multi(const std::vector<OptimizerSlot>& slots) {
   return {slots.data(), static_cast<int64_t>(slots.size())};
 }
 
-// Of what tensor k of a parameter holds. A value that is rounded the other way moves by a unit of
-// bf16, which weight decay carries into the moments; a compensation is such a unit or less.
+// Returns the magnitude of a parameter's tensor k. A value that rounds the other way moves by a
+// unit of bf16, which weight decay carries into the moments; a compensation is at most such a unit.
 double magnitude(UpdateRounding rounding, size_t k) {
   if (rounding == UpdateRounding::nearest) return 0.1;
   return k == 2 || k == 3 || k == 6 ? 20 : 1;
 }
 
-// Four steps by kernel(table, slots, control) on both devices, of which the third is skipped;
-// everything that they write agrees, and what lies around it stays.
+// Runs four steps with kernel(table, slots, control) on both devices, of which the third is
+// skipped. All outputs must agree, and surrounding memory must be unchanged.
 template <class Kernel>
 void compare_steps_of(const Parameters& work, Kernel&& kernel) {
   const Copies copies(work);
@@ -144,7 +144,7 @@ void compare_steps(Kernel&& kernel) {
   }
 }
 
-// Gives body(its numbers where the table's kernels read them).
+// Calls body with the step's numbers in memory that the table's kernels can read.
 template <class Body>
 void with_numbers(const Table& table, StepNumbers numbers, Body&& body) {
   if (&table == &on({})) return body(&numbers);
@@ -188,7 +188,7 @@ TEST_CASE("GPU: SGD, AdamW, RMSprop and LAMB step as on the CPU" * on_gpu()) {
   for (const bool momentum : {false, true})
     for (const bool centered : {false, true})
       compare_steps([=](const Table& table, OptimizerSlots slots, StepControl control) {
-        // A large eps: where v is small a step is the gradient over it, with its rounding.
+        // A large eps: for small v a step is then the gradient divided by eps, with its rounding.
         const RmspropStep rmsprop = {0.01, 0.9, 0.5, 0.01, 0.8, false};
         with_numbers(table, {.rmsprop = rmsprop}, [&](const StepNumbers* numbers) {
           table.rmsprop_step(slots, &numbers->rmsprop, momentum, centered, control);
@@ -220,7 +220,7 @@ TEST_CASE("GPU: drawn parameters step as on the CPU wherever their numbers begin
 
 TEST_CASE("GPU: values are rounded as on the CPU, bit for bit, wherever they begin" * on_gpu()) {
   std::mt19937 draw(6);
-  const SgdStep plain = {1, 0, 0, 0, false, false};  // p - g, which no compiler fuses
+  const SgdStep plain = {1, 0, 0, 0, false, false};  // p - g, which no compiler fuses differently
   for (int round = 0; round < 4; ++round)
     for (const Kind& kind : kinds) {
       CAPTURE(round);

@@ -1,4 +1,4 @@
-// Sorting and running sums on a GPU.
+// Sorting and prefix sums on a GPU.
 #include "tests/capture_part.h"
 #include "tests/kernels/cuda/compare.h"
 
@@ -11,7 +11,7 @@ namespace {
 const DType all_dtypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16,
                             DType::i32, DType::i64, DType::u8};
 
-// With ties and, where there are any, nans, infinities and zeros of both signs.
+// Returns values with ties and, if the dtype has them, nans, infinities and zeros of both signs.
 Plain drawn(DType dtype, const Index& shape) {
   const Plain x = test::zeros(dtype, shape);
   std::mt19937 generator(3);

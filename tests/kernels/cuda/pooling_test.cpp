@@ -44,7 +44,7 @@ void for_each_case(Body&& body) {
     }
 }
 
-// Maxima and where they are, and the gradient that goes back there.
+// Checks maxima, their positions, and the gradient that is sent back to the positions.
 void check_max(const Plain& x, const Window2d& window) {
   const Index shape = pooled(x.shape, window);
   compare_all({unwritten(x.dtype, shape), unwritten(DType::i64, shape)}, {x},
@@ -64,7 +64,7 @@ void check_max(const Plain& x, const Window2d& window) {
 TEST_CASE("GPU: max_pool2d and its gradient agree with the CPU" * on_gpu()) {
   for_each_case([](DType dtype, const Index& shape, const Window2d& window) {
     check_max(random(dtype, shape, 1), window);
-    const Plain whole = random(dtype, shape, 1);  // with equals
+    const Plain whole = random(dtype, shape, 1);  // with ties
     for_each_index(shape, [&](const Index& i) { whole.set(i, std::round(whole.at(i) * 2)); });
     check_max(whole, window);
   });

@@ -1,4 +1,4 @@
-// Products of matrices and attention on a GPU.
+// Matrix products and attention on a GPU.
 #include "tests/kernels/cuda/compare.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ using namespace booster::kernels::test;
 
 namespace {
 
-constexpr double terms = 3;  // the size of some hundred of them, added up
+constexpr double terms = 3;  // the size of a sum of some hundred terms
 
 Plain matrix(DType dtype, Index shape, bool transposed, uint32_t seed) {
   Index strides = contiguous_strides(shape);
@@ -73,7 +73,7 @@ TEST_CASE("GPU: batches of products and linear layers with a bias agree with the
 
 namespace {
 
-// A matrix, or a batch of them, somewhere in a piece of memory.
+// A matrix, or a batch of them, at an offset in a memory block.
 struct Placed {
   int64_t offset;
   Index shape, strides;
@@ -91,7 +91,8 @@ struct Placed {
   }
 };
 
-// With gaps between rows, columns and matrices, by rows or by columns, at any address.
+// Draws a placement with gaps between rows, columns and matrices, by rows or by columns, at any
+// address.
 Placed placed(std::mt19937& random, bool batched, Index shape, bool may_repeat) {
   const auto draw = [&](int64_t below) { return static_cast<int64_t>(random() % below); };
   Placed drawn{draw(4), shape, {1, 1}};
@@ -200,7 +201,7 @@ TEST_CASE("GPU: attention and its gradients agree with the CPU" * on_gpu()) {
       const Plain v = random(dtype, of_keys, 3), g = random(dtype, of_queries, 4);
       Plain mask = random(DType::f32, {c.queries, c.keys}, 5);
       if (c.masked && c.keys > 1)
-        for (int64_t j = 0; j < c.keys; ++j) mask.set({1, j}, -INFINITY);  // nothing to see
+        for (int64_t j = 0; j < c.keys; ++j) mask.set({1, j}, -INFINITY);  // sees no key
       const RandomPosition position = {7, 100};
       const double scale = 0.3;
       const Index rows = {c.batch, c.heads, c.queries, 2};
@@ -262,7 +263,7 @@ TEST_CASE("GPU: a mask of the smallest number hides all keys of a query alike" *
           table.attention(out[0], out[1], in[0], in[1], in[2], in[3], 0.3, false, 0, {});
         },
         dtype, 1);
-    if (is_16_bit(dtype)) continue;  // by tiles the gradients are those of probabilities of 1
+    if (is_16_bit(dtype)) continue;  // in tiles the gradients assume probabilities of 1
     Plain out = test::zeros(dtype, tokens), log_sum = test::zeros(wide(dtype), rows);
     on({}).attention(out.view(), log_sum.view(), q.view(), k.view(), v.view(), mask.view(), 0.3,
                      false, 0, {});
@@ -277,7 +278,7 @@ TEST_CASE("GPU: a mask of the smallest number hides all keys of a query alike" *
   }
 }
 
-// The suites run it with both.
+// The suites run this with BOOSTER_TF32 on and off.
 TEST_CASE(
     "GPU: products of f32 round their operands to TF32 where BOOSTER_TF32 says so, only there" *
     on_gpu()) {

@@ -1,5 +1,5 @@
-// Matrices for tests of kernels that work on rows: every number of columns at which something
-// changes in how rows are cut, every dtype, drawn numbers of rows and drawn begins in memory.
+// Matrices for tests of row kernels: every number of columns at which the partition of rows
+// changes, every dtype, and random numbers of rows and start offsets.
 #pragma once
 
 #include "tests/kernels/cuda/compare.h"
@@ -9,20 +9,20 @@ namespace booster::kernels::test {
 struct RowCase {
   int64_t rows, columns;
   int64_t offset;      // elements before the first row, which may make it misaligned
-  DType dtype, other;  // of x, and drawn: of results and of second operands
+  DType dtype, other;  // of x; random: of results and of second operands
   DType parameters;    // f32 or x's dtype
-  bool absent;         // leave out what may be absent
+  bool absent;         // leave out the optional tensors
   uint32_t seed;
 
-  // Tensors of this many elements; those before the first row are never written.
+  // Return tensors with this many elements; elements before the first row are never written.
   Plain drawn(DType type, uint32_t number) const {
     return random(type, {offset + rows * columns}, seed + number);
   }
   Plain result(DType type) const { return unwritten(type, {offset + rows * columns}); }
   Plain parameter(uint32_t number) const { return random(parameters, {columns}, seed + number); }
-  // Numbers that belong to rows: means, losses.
+  // Returns a tensor with one element per row: means, losses.
   Plain per_row() const { return unwritten(wide(dtype), {rows}); }
-  // The rows of such a tensor.
+  // Returns the rows of such a tensor.
   View matrix(View flat) const {
     flat.data = static_cast<char*>(flat.data) + offset * size_of(flat.dtype);
     flat.ndim = 2;

@@ -17,7 +17,7 @@ void compare_softmax(const RowCase& one, const Plain& x, bool logarithm,
       computed);
 }
 
-// The sums that it takes of g have as many terms of size 1 as a row has columns.
+// Its sums over g have one term of size 1 per column.
 void compare_softmax_backward(const RowCase& one, bool logarithm) {
   compare(
       one.result(one.other), {one.drawn(one.other, 1), one.drawn(one.dtype, 2)},
@@ -111,7 +111,7 @@ TEST_CASE("GPU: softmax of f32 may be stored as f64" * on_gpu()) {
     compare_softmax(one, one.drawn(one.dtype, 1), logarithm, DType::f32);
 }
 
-// Each special number alone in a row, in one of its chunks, and everywhere in a row.
+// Each special value alone in a row, in one of its chunks, and everywhere in a row.
 TEST_CASE("GPU: softmax of rows with nan and infinities is as on the CPU" * on_gpu()) {
   for_each_row_case({1, 5, 33, 1030, 9000, 18'000}, [](RowCase one) {
     if (is_16_bit(one.dtype)) one.other = one.dtype;

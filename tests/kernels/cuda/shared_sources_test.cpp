@@ -1,4 +1,4 @@
-// The kernels that share their sources with the CPU, on a GPU.
+// The kernels whose sources are shared with the CPU, on a GPU.
 #include "platform/error.h"
 #include "tests/kernels/cuda/compare.h"
 
@@ -12,7 +12,7 @@ using namespace booster::kernels::test;
 
 namespace {
 
-// Dense, transposed and broadcast operands; sizes that are no multiple of a block of threads.
+// Dense, transposed and broadcast operands; sizes that are not a multiple of a block of threads.
 struct Layout {
   Index shape, strides;
 };
@@ -47,8 +47,8 @@ TEST_CASE("comparisons with a GPU add themselves where there is one") {
   CHECK(cuda_device_count() >= 0);
 }
 
-// All numbers of 16 bits but nans, whose bits may differ; and f32 numbers halfway between two of
-// those, the ones beside them, and those that overflow.
+// All 16-bit values except nans, whose bits may differ. Also f32 values halfway between two 16-bit
+// ones, their neighbours, and values that overflow.
 TEST_CASE("GPU: numbers become 16 bits and come back with the CPU's bits" * on_gpu()) {
   for (const DType dtype : {DType::f16, DType::bf16}) {
     CAPTURE(std::string(name_of(dtype)));
@@ -242,7 +242,7 @@ TEST_CASE("GPU: drawn tensors are unscaled, scaled and clamped wherever they beg
       const Plain x = random(dtype, {shift + size + 1}, seed);
       const bool with_inf = size > 0 && draw() % 2;
       if (with_inf) x.set({shift + static_cast<int64_t>(draw() % size)}, -INFINITY);
-      x.set({shift + size}, NAN);  // belongs to nobody
+      x.set({shift + size}, NAN);  // past the end; must be ignored
       const GpuCopy there(x);
       const auto bytes = shift * size_of(dtype);
       const TensorSpan span = {static_cast<char*>(there.data()) + bytes, size, dtype};

@@ -1,4 +1,4 @@
-// What ranks with a GPU each see if one dies, an operation never ends, or NCCL fails.
+// What ranks with one GPU each see if one dies, an operation never ends, or NCCL fails.
 #include "tests/error_of.h"
 #include "tests/parallel/gpu/gpu_ranks.h"
 #include "tests/parallel/run/failed_runs.h"
@@ -12,7 +12,7 @@ using namespace booster;
 
 namespace {
 
-// A group that has been connected by NCCL and waits only this long.
+// A group that is connected with NCCL and has a short timeout.
 struct Connected {
   World world = launch_from_env();
   Group group;
@@ -35,7 +35,7 @@ struct Connected {
   }
 };
 
-// The played NCCL fails as told, from now on.
+// Makes the emulated NCCL fail like this from now on.
 void play(const char* how) { setenv("CUDA_ON_HOST_NCCL", how, 1); }
 
 }  // namespace
@@ -129,7 +129,7 @@ TEST_CASE("GPU: a rank that dies is named by the others, and their GPUs go on" *
   }
 }
 
-// Rank 2 shares the GPU of rank 0, so what it sends goes through the host.
+// Rank 2 shares rank 0's GPU, so its data goes through the host.
 TEST_CASE("rank: a copy behind a GPU that hangs" * doctest::skip()) {
   const World world = launch_from_env();
   const Group met = world.group();
@@ -209,7 +209,7 @@ TEST_CASE("rank: wants NCCL that is not there" * doctest::skip()) {
   const std::string error = failure_of([&] { world.group(); });
   CAPTURE(error);
   CHECK(contains(error, "BOOSTER_BACKEND=nccl: there is no NCCL: libnccl.so.2: not found"));
-  std::this_thread::sleep_for(std::chrono::seconds(2));  // the other may still look for this one
+  std::this_thread::sleep_for(std::chrono::seconds(2));  // the other may still check this one
 }
 TEST_CASE("GPU: BOOSTER_BACKEND=nccl says why it cannot be" * on_played_gpus()) {
   CHECK(failures_on_gpus("rank: wants NCCL", 2, {{"BOOSTER_BACKEND", "nccl"}}) == "");

@@ -1,4 +1,4 @@
-// Groups whose ranks have a GPU each: by NCCL, or by what plays it (tests/cuda_on_host/nccl).
+// Groups whose ranks have one GPU each, with NCCL or its emulation (tests/cuda_on_host/nccl).
 #include "core/tensor/random/random.h"
 #include "tests/parallel/drawn_collectives.h"
 #include "tests/parallel/gpu/gpu_ranks.h"
@@ -12,7 +12,7 @@ using namespace booster;
 
 namespace {
 
-// In the middle of a larger tensor, by a kernel that the GPU has not come to yet.
+// Returns a part of a larger tensor, written by a kernel that the GPU has not run yet.
 Tensor on_gpu(const std::vector<double>& values, DType dtype, Device device) {
   std::vector<double> more = values;
   more.insert(more.begin(), 3, 1.0);
@@ -33,14 +33,14 @@ bool is_near(const std::vector<double>& got, const std::vector<double>& want, DT
   return got.size() == want.size();
 }
 
-// One that has been issued.
+// An issued collective.
 struct Issued {
   DrawnCollective drawn;
   Tensor out;
   Work work;
 };
 
-// What goes in is let go at once: the operation has to keep its memory.
+// Releases the inputs at once: the operation must keep their memory.
 Issued issue(const Group& group, Device device, const DrawnCollective& drawn) {
   const int rank = group.rank(), size = group.size();
   if (drawn.kind == DrawnKind::barrier) return {drawn, {}, drawn.issue(group, {}, {})};
@@ -59,7 +59,7 @@ void finish(const Group& group, const Issued& issued) {
   if (!drawn.gets(group.rank())) return;
   CAPTURE(drawn.text());
   Tensor result = issued.out;
-  if (is_floating(drawn.dtype)) {  // by a kernel that follows
+  if (is_floating(drawn.dtype)) {  // with a kernel that follows
     result = untracked::cast(result, DType::f64);
     result.add_(ones({1}, {.dtype = DType::f64, .device = result.device()}));
   }
@@ -216,7 +216,7 @@ TEST_CASE("rank: without NCCL" * doctest::skip()) {
   if (std::getenv("TEST_OLDER") && world.rank == 1) setenv("CUDA_ON_HOST_NCCL", "version=22703", 1);
   const Group group = world.group();
   run_drawn(group, gpu_of(world), 3, 20);
-  if (world.size == 2) CHECK(group.backend() == "shm");  // of three, two may use it
+  if (world.size == 2) CHECK(group.backend() == "shm");  // of three ranks, two may use it
 }
 TEST_CASE("GPU: one rank without NCCL or with another, and all copy through the host" *
           on_played_gpus()) {

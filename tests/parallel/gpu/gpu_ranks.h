@@ -1,4 +1,4 @@
-// Ranks that have a GPU each, real ones or played ones (tests/cuda_on_host).
+// Ranks with one GPU each, real or emulated (tests/cuda_on_host).
 #pragma once
 
 #include "parallel/launch.h"
@@ -10,12 +10,12 @@
 
 inline int most_gpus() { return gpus_are_played() ? 4 : booster::kernels::cuda_device_count(); }
 
-// Decorators of cases that need that.
+// Decorators of cases that need several, or emulated, GPUs.
 inline auto on_several_gpus() { return doctest::skip(most_gpus() < 2); }
 inline auto on_played_gpus() { return doctest::skip(!gpus_are_played()); }
 
-// What the ranks that ran the test case there said if it failed; "" if it passed, or if there are
-// fewer GPUs.
+// Runs the test case on ranks. Returns the output of the ranks if it failed; "" if it passed, or if
+// there are fewer GPUs.
 inline std::string failures_on_gpus(const std::string& test_case, int size,
                                     std::map<std::string, std::string> environment = {}) {
   if (size > most_gpus()) return "";

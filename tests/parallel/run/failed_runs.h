@@ -1,4 +1,4 @@
-// What a rank sees of a run that has failed.
+// How a rank sees a failed run.
 #pragma once
 
 #include "platform/error.h"
@@ -9,7 +9,7 @@
 
 namespace booster {
 
-// The text of the failure that `action` throws; "" if none.
+// Returns the text of the failure that `action` throws; "" if none.
 template <class Action>
 std::string failure_of(Action&& action) {
   try {

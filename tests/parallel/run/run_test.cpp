@@ -1,4 +1,4 @@
-// The launcher: what the program gets, what the user sees, what is left behind.
+// The launcher: what the program gets, what the user sees, and what remains.
 #include <doctest/doctest.h>
 
 #include "booster/run/hosts.h"

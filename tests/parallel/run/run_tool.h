@@ -1,4 +1,4 @@
-// The run tool in a process of its own, and what a test asks about it.
+// The run tool in a separate process, and what a test checks about it.
 #pragma once
 
 #include "booster/run/run.h"
@@ -24,7 +24,7 @@
 
 using Words = std::vector<std::string>;
 
-// Arguments of the tool: `options`, and as the program a test case of this one.
+// Returns the tool's arguments: `options`, and a test case of this program as the program to run.
 inline Words ranks_of(int count, const std::string& test_case, Words options = {}) {
   options.insert(options.end(), {"--nproc_per_node", std::to_string(count), "/proc/self/exe",
                                  "--test-case=" + test_case, "--no-skip"});
@@ -48,7 +48,7 @@ class Running {
  public:
   // `prepare` runs in the process before the tool does.
   explicit Running(const Words& args, const std::function<void()>& prepare = [] {}) {
-    fflush(stdout);  // else the copy would write it too
+    fflush(stdout);  // or the child would write it again
     pid_ = fork();
     if (pid_ != 0) return;
     for (const char* name : {"OMP_NUM_THREADS", "RANK", "WORLD_SIZE"}) unsetenv(name);
@@ -88,7 +88,7 @@ inline Ended run(const Words& args, const std::function<void()>& prepare = [] {}
           std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
 }
 
-// Until the file is there and not empty; gives up after 60 seconds.
+// Waits until the file exists and is not empty; gives up after 60 seconds.
 inline void wait_for(const std::string& path) {
   for (int i = 0; i < 30000 && read_file(path).empty(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -99,7 +99,7 @@ inline bool is_alive(pid_t pid) {
   return !status.empty() && !booster::contains(status, ") Z");
 }
 
-// True once none of the processes is alive; gives up after 30 seconds.
+// Returns true once none of the processes is alive; gives up after 30 seconds.
 inline bool all_gone(const std::vector<pid_t>& pids) {
   for (int i = 0; i < 3000; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10)))
     if (std::none_of(pids.begin(), pids.end(), is_alive)) return true;

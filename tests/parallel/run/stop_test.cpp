@@ -1,4 +1,4 @@
-// Signals: what is one request to stop, who is told, how long ranks may take.
+// Signals: what counts as one stop request, which ranks get it, and how long they may take.
 #include <doctest/doctest.h>
 
 #include "examples/vit_caltech101/stop_signal.h"
@@ -28,7 +28,7 @@ pid_t pid_in(const std::string& path) {
 
 }  // namespace
 
-// Saves for TEST_SAVE_MS when it is to stop, and ends with 128 + the signal.
+// On a stop signal, saves for TEST_SAVE_MS, then exits with 128 + the signal.
 TEST_CASE("rank: saves when it is to stop" * doctest::skip()) {
   example::catch_stop_signals();
   write_pid(of_rank("up"));
@@ -48,7 +48,7 @@ TEST_CASE("signals within a second are one request to stop, whoever sends them t
   for (int attempt = 0; attempt < 8; ++attempt) {
     const TemporaryFolder folder;
     Running tool(ranks_of(2, "rank: saves when it is to stop"), [&] {
-      signal(SIGHUP, SIG_DFL);  // `nohup` has it ignored
+      signal(SIGHUP, SIG_DFL);  // `nohup` ignores it
       setenv("TEST_FOLDER", folder.path().c_str(), 1);
       setenv("TEST_SAVE_MS", "900", 1);
     });
@@ -83,7 +83,7 @@ TEST_CASE("a signal that comes more than a second after the first ends a rank at
   nap(1200);
   kill(one, SIGTERM);
   kill(other, SIGINT);
-  const int code = tool.wait();  // of the one that is seen to end first
+  const int code = tool.wait();  // code of the rank seen to end first
   CHECK((code == 128 + SIGTERM || code == 128 + SIGINT));
   CHECK(!fs::exists(folder / "saved0"));
   CHECK(!fs::exists(folder / "saved1"));

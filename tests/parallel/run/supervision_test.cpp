@@ -1,4 +1,4 @@
-// The run tool while things go wrong: who is named, what goes on, what is left behind.
+// The run tool when things go wrong: which rank it names, what continues, and what remains.
 #include <doctest/doctest.h>
 
 #include "booster/run/hang_report.h"
@@ -34,7 +34,7 @@ struct Pipe {
   }
 };
 
-// Folders of this tool in memory.
+// Returns this tool's folders in memory.
 std::string left_by(pid_t tool) {
   std::string left;
   for (const auto& entry : fs::directory_iterator("/dev/shm"))
@@ -45,7 +45,7 @@ std::string left_by(pid_t tool) {
 
 }  // namespace
 
-// TEST_VICTIM ends by TEST_HOW after some collectives; the others say what they see.
+// TEST_VICTIM ends as in TEST_HOW after some collectives; the others print what they see.
 TEST_CASE("rank: one fails" * doctest::skip()) {
   const World world = launch_from_env();
   std::vector<float> data(3000, 1);
@@ -55,7 +55,7 @@ TEST_CASE("rank: one fails" * doctest::skip()) {
     for (int i = 0;; ++i) {
       group->all_reduce(data, CollectiveOp::mean);
       if (world.rank != number_of("TEST_VICTIM") || i < number_of("TEST_STEPS")) continue;
-      if (how == "late") group.reset();  // the others see it before this process ends
+      if (how == "late") group.reset();  // the others notice before this process ends
       if (how == "late") nap(200);
       if (how == "kill") raise(SIGKILL);
       if (how == "abort") abort();
@@ -85,7 +85,7 @@ TEST_CASE("the failure summary names the rank that failed, not one that saw it f
     CAPTURE(victim);
     CAPTURE(ended.err);
     const std::string culprit = fmt::format("rank {} (pid ", victim);
-    if (how == "well") {  // nobody failed but those that needed it
+    if (how == "well") {  // only the ranks that needed it failed
       CHECK(ended.code == 1);
       CHECK(contains(ended.err.substr(ended.err.find("its last lines")), culprit));
       continue;
@@ -95,7 +95,7 @@ TEST_CASE("the failure summary names the rank that failed, not one that saw it f
   }
 }
 
-// Rank 1 comes late to the second barrier.
+// Rank 1 reaches the second barrier late.
 TEST_CASE("rank: one comes late" * doctest::skip()) {
   const Group group = launch_from_env().group();
   group.barrier();
@@ -155,7 +155,7 @@ TEST_CASE("a rank that was stopped while it saved is not waited for") {
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(60));
 }
 
-// Notes are files that anybody may have written.
+// Notes are files with untrusted content.
 TEST_CASE("a hang report takes any notes, and its text cannot steer a terminal") {
   std::mt19937 random{std::random_device()()};
   for (int i = 0; i < 500; ++i) {
@@ -349,7 +349,7 @@ TEST_CASE("what killed ranks and run tools leave is cleared away by the next, an
   ByHand beside("rank: one comes late");
   for (const int rank : {0, 1}) beside.start({.rank = rank, .size = 2});
   CHECK(failures(beside.wait()) == "");
-  CHECK(fs::exists(place / "leader"));  // it lives
+  CHECK(fs::exists(place / "leader"));  // the leader is alive
   for (const size_t i : {0, 1}) kill(killed.pid(i), SIGKILL);
   killed.wait();
   CHECK(fs::exists(place / "leader"));
@@ -359,7 +359,7 @@ TEST_CASE("what killed ranks and run tools leave is cleared away by the next, an
   CHECK(fs::exists(users / "notes.txt"));
   CHECK(run({"true"}).code == 0);
   CHECK(!fs::exists(dead));
-  CHECK(fs::exists(old));  // nothing in it says that it is a run tool's
+  CHECK(fs::exists(old));  // nothing marks it as a run tool's
   fs::remove_all(users);
   fs::remove_all(old);
 }

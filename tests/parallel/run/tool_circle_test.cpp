@@ -1,4 +1,4 @@
-// Run tools that are started on each machine start their ranks again together, or end together.
+// Run tools started on each machine restart their ranks together, or end together.
 #include "tests/parallel/ranks.h"
 #include "tests/parallel/run/run_tool.h"
 
@@ -13,8 +13,8 @@ namespace {
 constexpr const char* wait_for_both = "until [ $(cat runs-0 runs-1 | wc -l) = $((2 * now)) ]; "
                                       "do sleep 0.02; done; ";
 
-// The tools of two machines with one rank each, which run `script` in the folder. There `now` is
-// the number of the attempt, from 1 on, and runs-RANK has a line for each.
+// The tools of two machines with one rank each, which run `script` in the folder. In the script
+// `now` is the number of the attempt, from 1, and runs-RANK has a line per attempt.
 class TwoTools {
  public:
   TwoTools(const TemporaryFolder& folder, const std::string& script)
@@ -51,7 +51,7 @@ TEST_CASE("the ranks of all machines start again when those of one have failed")
 
 TEST_CASE("ranks that fail too often end the tools of all machines alike") {
   const TemporaryFolder folder;
-  // Rank 0 ends well every time, before rank 1 fails.
+  // Rank 0 succeeds every time, before rank 1 fails.
   TwoTools tools(folder, wait_for_both + std::string("[ $RANK = 0 ] || { sleep 0.2; exit 9; }"));
   for (const int node : {0, 1}) {
     CHECK(tools[node].wait() == 9);

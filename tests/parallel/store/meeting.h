@@ -30,7 +30,7 @@ inline Endpoint free_endpoint() {
   return Endpoint::from(over_store().environment.at("BOOSTER_RENDEZVOUS"));
 }
 
-// All ranks in this process, each on its own thread while it joins.
+// Joins all ranks in this process, each on its own thread.
 inline std::vector<std::unique_ptr<StoreRendezvous>> meet_all(const Endpoint& endpoint, int size) {
   std::vector<std::unique_ptr<StoreRendezvous>> all(static_cast<size_t>(size));
   std::vector<std::thread> threads;

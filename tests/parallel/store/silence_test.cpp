@@ -1,5 +1,5 @@
-// Who is silent is gone, unless it is who listens that was asleep; and who has left before it took
-// part may come again.
+// A silent rank counts as gone, unless the listener itself was suspended. A rank that left before
+// it took part may return.
 #include "booster/run/tool_circle.h"
 #include "parallel/rendezvous/secret.h"
 #include "parallel/rendezvous/store/silence.h"
@@ -62,7 +62,7 @@ TEST_CASE("a machine that was asleep for longer than the heartbeat has lost nobo
   const auto environment = over_store().with({{"BOOSTER_HEARTBEAT", "4"}});
   Ranks ranks("rank: four meet in one process", 1, environment);
   ranks.wait_for_file("ready-0");
-  for (int freeze = 0; freeze < 2; ++freeze) {  // a second of each may count, on a busy machine
+  for (int freeze = 0; freeze < 2; ++freeze) {  // each may add a second, on a busy machine
     kill(ranks.pid(0), SIGSTOP);
     std::this_thread::sleep_for(seconds(5));
     kill(ranks.pid(0), SIGCONT);
@@ -74,8 +74,7 @@ TEST_CASE("a machine that was asleep for longer than the heartbeat has lost nobo
 
 namespace {
 
-// The end that connected, of the only connection to `port` that this process has made; -1 if there
-// is none.
+// Returns the connecting end of this process's only connection to `port`, or -1.
 int connection_to(int port) {
   for (int file = 3; file < 1024; ++file) {
     sockaddr_in other = {};
@@ -119,7 +118,7 @@ TEST_CASE("a tool that loses the connection to its own store does not wait for e
 
 namespace {
 
-// Joins as rank 1 of 2, and is gone as soon as the store welcomes it.
+// Joins as rank 1 of 2, and leaves as soon as the store welcomes it.
 void join_and_leave(const Endpoint& endpoint) {
   std::string problem, bytes;
   const Socket socket = Socket::connected(endpoint, seconds(5), problem);

@@ -1,5 +1,5 @@
-// The store at which ranks on several machines meet: who is let in, what it takes from strangers,
-// and how it learns that a rank is gone.
+// The store at which ranks on several machines meet: which ranks it admits, what it accepts from
+// strangers, and how it detects that a rank is gone.
 #include <doctest/doctest.h>
 
 #include "parallel/groups/group.h"
@@ -125,7 +125,7 @@ TEST_CASE("ranks meet, tell each other values, and learn of a failure") {
   }
 }
 
-// The program's own handlers interrupt a wait, whatever SA_RESTART says.
+// The program's own handlers interrupt a wait, regardless of SA_RESTART.
 TEST_CASE("a signal in the middle of a message does not cut it") {
   int ends[2];
   REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
@@ -156,7 +156,7 @@ TEST_CASE("who leaves is missed only by those that need it") {
   auto ranks = meet_all(free_endpoint(), 3);
   for (auto& rank : ranks) rank->wait_for({0, 1, 2});
   ranks[1].reset();
-  std::this_thread::sleep_for(milliseconds(500));  // it is known by now, or a little later
+  std::this_thread::sleep_for(milliseconds(500));  // known by now, or shortly after
   for (const int rank : {0, 2}) {
     CHECK(ranks[static_cast<size_t>(rank)]->trouble({0, 2}) == "");
     CHECK_NOTHROW(ranks[static_cast<size_t>(rank)]->wait_for({0, 2}));
@@ -202,7 +202,7 @@ TEST_CASE("who has no secret, another one, another job or a taken rank is refuse
         "rendezvous: " + who + "1: it has another BOOSTER_SECRET");
 }
 
-// What listens does not know the secret, or is no store at all.
+// The listener does not know the secret, or is no store at all.
 TEST_CASE("a rank does not trust whoever listens") {
   const Endpoint endpoint = free_endpoint();
   const Variable secret("BOOSTER_SECRET", "sixteen letters!");

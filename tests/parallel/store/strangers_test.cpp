@@ -1,4 +1,4 @@
-// What strangers do at a port does not keep a job from its work.
+// Strangers at a port do not stop a job's work.
 #include "parallel/launch.h"
 #include "parallel/rendezvous/store/store.h"
 #include "platform/error.h"
@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// What a stranger may do to a port, drawn.
+// A random action of a stranger at a port.
 struct Stranger {
   Stranger(const Endpoint& endpoint, std::mt19937& random) {
     const auto below = [&](int n) { return std::uniform_int_distribution<>(0, n - 1)(random); };
@@ -28,7 +28,7 @@ struct Stranger {
     if (!socket.defined()) return;
     switch (below(6)) {
       case 0: break;  // silent
-      case 1:         // anything
+      case 1:         // random bytes
         for (int i = 0; i < 200; ++i) bytes += static_cast<char>(below(256));
         break;
       case 2: bytes = encoded({FrameKind::put, {"key", "stolen"}}); break;
@@ -39,7 +39,7 @@ struct Stranger {
       case 5: bytes = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"; break;
     }
     socket.write_all(bytes, milliseconds(100));
-    if (below(2)) socket = {};  // gone at once
+    if (below(2)) socket = {};  // closes at once
   }
   Socket socket;
 };
@@ -80,7 +80,7 @@ TEST_CASE("rank: reduces while strangers come" * doctest::skip()) {
     group.broadcast(stop, 0);
     if (call == 0) touch("ready-" + std::to_string(group.rank()));
   }
-  // The store still serves who belongs there.
+  // The store still serves its members.
   CHECK(group.subgroup({0, 1, 2}).size() == 3);
 }
 TEST_CASE("1000 strangers at the store disturb no collective that runs meanwhile") {

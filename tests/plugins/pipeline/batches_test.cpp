@@ -1,4 +1,4 @@
-// Batches of any size through stages cut anywhere give what one process gives.
+// Batches of any size, through stages cut anywhere, agree with one process.
 #include "tests/draws.h"
 #include "tests/parallel/ranks.h"
 #include "tests/plugins/pipeline/stages_plugin.h"
@@ -30,7 +30,7 @@ Model drawn_layer(std::mt19937& random) {
   }
 }
 
-// At least `links` of them. The first layer and the last one have parameters.
+// Returns a model with at least `links` links. The first and last layer have parameters.
 Model drawn_model(std::mt19937& random, int links) {
   Sequential model({Linear(width, width)});
   while (model.link_count() < links - 1 || below(random, 3) > 0) model.append(drawn_layer(random));
@@ -59,7 +59,7 @@ PipelineOptions drawn_options(std::mt19937& random, int stages, int links) {
   return options;
 }
 
-// Both ways draw the same parameters, batches and calls.
+// Both variants draw the same parameters, batches and calls.
 class Run {
  public:
   Run(unsigned seed, const Group* pipeline) : random_(seed) {
@@ -74,7 +74,7 @@ class Run {
         booster_->boost(model_, SGD(model_.parameters(), {.lr = 0.2}), mean_of_squares()));
   }
 
-  // What it told, and the parameters.
+  // Returns what the run reported, and the parameters.
   std::vector<double> run() {
     for (int step = 0; step < 4; ++step) {
       auto& [model, optimizer, loss] = *boosted_;
@@ -163,7 +163,7 @@ TEST_CASE("drawn batches through four stages give what one process gives") {
   run_ranks("rank: drawn batches", 4);
 }
 
-// The first stage draws more than the second.
+// The first stage draws more random numbers than the second.
 TEST_CASE("rank: streams" * doctest::skip()) {
   const World world = launch_from_env();
   manual_seed(5);
@@ -227,7 +227,7 @@ TEST_CASE("rank: another layout" * doctest::skip()) {
     booster.save_model(boosted.model, folder + (resumes ? "-b" : "-a"));
     return 0;
   };
-  // One microbatch: batch normalisation sees the batch.
+  // One micro-batch, so that batch normalisation sees the whole batch.
   PipelineOptions cut = of_two(PipelineStyle::zero_bubble), other = of_two(PipelineStyle::gpipe);
   cut.num_microbatches = other.num_microbatches = 1;
   cut.links_per_piece = {1, 4};

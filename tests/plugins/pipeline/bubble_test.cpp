@@ -1,5 +1,5 @@
-// What layers cost and the time that stages are idle, measured on layers that sleep: these cost the
-// same however many ranks share a core.
+// The cost of layers and the idle time of stages, measured with sleeping layers: their cost does
+// not depend on how many ranks share a core.
 #include "core/autograd/tape.h"
 #include "plugins/pipeline/link_costs.h"
 #include "tests/capture_part.h"
@@ -19,12 +19,12 @@ using namespace booster::testing;
 
 namespace {
 
-// Of a microbatch in one chunk of two, or in half a stage.
+// Per micro-batch, for one chunk of two, or for half a stage.
 constexpr double forward_ms = 20, input_ms = 24, weight_ms = 16;
 
 using Milliseconds = std::chrono::duration<double, std::milli>;
 
-double worked_ms = 0;  // by layers of this rank; a busy machine wakes them late
+double worked_ms = 0;  // by this rank's layers; on a busy machine they wake late
 
 void sleep_ms(double time) {
   const auto start = std::chrono::steady_clock::now();
@@ -32,7 +32,7 @@ void sleep_ms(double time) {
   worked_ms += Milliseconds(std::chrono::steady_clock::now() - start).count();
 }
 
-// y = x, at the price of a layer.
+// y = x, with the cost of a layer.
 class Sleeper : public Module {
  public:
   Sleeper() : Module("Sleeper"), weight(add_parameter("weight", ones({1}))) {}
@@ -55,7 +55,7 @@ class Sleeper : public Module {
 struct Measured {
   PipelineStyle style;
   int chunks;
-  double theory;  // time that a stage is idle in a batch
+  double theory;  // idle time of a stage per batch
 };
 
 }  // namespace
@@ -79,7 +79,7 @@ TEST_CASE("rank: bubbles" * doctest::skip()) {
     auto [net, optimizer, loss] =
         booster.boost(sleepers, SGD(sleepers.parameters(), {.lr = 0.1}), mean_of_squares());
     const Tensor rows = ones({microbatches, 4});
-    // The quietest of several: other programs may be at work here.
+    // Uses the best of several rounds: other programs may be running here.
     std::vector<double> best = {1e9, 0};
     for (int round = 0; round < 20 && best[0] > 1.1 * idle; ++round) {
       worked_ms = 0;
@@ -100,8 +100,8 @@ TEST_CASE("rank: bubbles" * doctest::skip()) {
     CAPTURE_PART(idle);
     CAPTURE(best[0]);
     CHECK(best[0] >= 0.9 * idle);
-    // Where others never leave both cores alone a wake-up takes its time: then it is a warning, and
-    // the batch as a whole is what must be as short as it should.
+    // If other programs always use both cores, waking takes time. Then the first check only warns,
+    // and the total time of the batch must be short enough.
     WARN(best[0] <= 1.1 * idle);
     CHECK(best[1] <= 1.1 * (work + idle));
   }
@@ -118,7 +118,7 @@ TEST_CASE("measured costs of links are their times, and leave the model as it wa
   const std::vector<double> costs = measured_costs(model.module(), ones({1, 2, 2, 2}), 2);
   REQUIRE(costs.size() == 4);
   const double both_ms = forward_ms + input_ms + weight_ms;
-  CHECK(costs[0] * 1000 >= forward_ms + weight_ms);  // the input wants no gradient
+  CHECK(costs[0] * 1000 >= forward_ms + weight_ms);  // the input needs no gradient
   CHECK(costs[3] * 1000 >= both_ms);
   CHECK(costs[3] * 1000 < 2 * both_ms);
   for (const size_t fast : {1, 2}) CHECK(costs[fast] * 1000 < forward_ms);
@@ -146,7 +146,8 @@ TEST_CASE("ranks whose measured costs differ cut where rank 0 does") {
 
 namespace {
 
-// Links that cost the same forward. Backward the last one costs more than all others.
+// Links that cost the same in forward. In backward the last one costs more than all others
+// together.
 class Uneven : public Module {
  public:
   Uneven() : Module("Uneven") {

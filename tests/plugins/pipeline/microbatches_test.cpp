@@ -1,4 +1,4 @@
-// Cuts of a batch into microbatches, of drawn sizes.
+// Cuts of random batches into micro-batches.
 #include "platform/error.h"
 #include "plugins/pipeline/microbatches.h"
 

@@ -1,4 +1,4 @@
-// What goes wrong in a pipeline is an error that says what, on all ranks, and never a hang.
+// Every failure in a pipeline is an error with a reason, on all ranks, and never a hang.
 #include "tests/error_of.h"
 #include "tests/parallel/ranks.h"
 #include "tests/plugins/pipeline/stages_plugin.h"
@@ -18,7 +18,7 @@ constexpr int64_t layer_width = 6;
 
 PipelineOptions two_microbatches() { return {.num_microbatches = 2}; }
 
-// What a boosted training in stages says to a call.
+// Returns the error of a call on a boosted training in stages.
 std::string error_in_training(const Model& model, const PipelineOptions& options,
                               const Group& group,
                               const std::function<void(Booster&, BoostedTriple&)>& call) {
@@ -46,7 +46,7 @@ Model two_layers() {
   return Sequential({Linear(layer_width, layer_width), Linear(layer_width, layer_width)});
 }
 
-// Its own weight is no link's.
+// A module whose own weight belongs to no link.
 class Forgetful : public Module {
  public:
   Forgetful() : Module("Forgetful"), weight(add_parameter("weight", ones({2}))) {}
@@ -132,7 +132,7 @@ TEST_CASE("a loss that reads parameters of other stages is told so") {
   CHECK(failures(Ranks("rank: a loss of all parameters", 2).wait(60)) == "");
 }
 
-// A rank that fails ends; the others hear of it.
+// A failing rank ends, and the others see its error.
 TEST_CASE("rank: a stage that fails" * doctest::skip()) {
   const World world = launch_from_env();
   const Model model =
@@ -150,7 +150,7 @@ TEST_CASE("rank: a stage that fails" * doctest::skip()) {
         if (world.rank == 1) {
           says(first, "does not like three rows");
           says(error_of([&] { train_once(booster, boosted, 4); }), "an earlier batch failed");
-          std::_Exit(3);  // as a program that ends by that error
+          std::_Exit(3);  // like a program that ends with that error
         }
         fail("{}", first);
       });

@@ -1,4 +1,4 @@
-// A model in stages gives what one process gives, in every strategy and style of schedule.
+// A model in stages agrees with one process, in every strategy and schedule style.
 #include "tests/plugins/pipeline/stages_plugin.h"
 #include "tests/plugins/spread_runs.h"
 
@@ -9,7 +9,7 @@ using namespace booster::testing;
 
 namespace {
 
-// Rows of `features` numbers as small images.
+// Reshapes rows of `features` values to small images.
 class Images : public Module {
  public:
   Images() : Module("Images") {}
@@ -28,7 +28,7 @@ Model transformer() {
                                                                     .num_heads = 2})});
 }
 
-// The first link and the last one multiply by the same matrix.
+// The first and the last link multiply by the same matrix.
 class Tied : public Module {
  public:
   Tied()

@@ -1,4 +1,4 @@
-// Schedules of pipelines, of drawn sizes, against what theory says of them.
+// Random pipeline schedules against theory.
 #include "platform/error.h"
 #include "plugins/pipeline/schedule.h"
 #include "plugins/pipeline/schedule_timing.h"
@@ -40,7 +40,7 @@ PipelineSchedule schedule_of(const Drawn& d) {
   return make_schedule(d.style, d.stages, d.microbatches, d.chunks);
 }
 
-// The time that a stage is idle, in microbatches' F + B + W.
+// Returns a stage's idle time, in units of a micro-batch's F + B + W.
 double bubble_time(const Drawn& d) {
   const auto [f, b, w] = d.costs;
   const double ramps = d.stages - 1;
@@ -79,7 +79,7 @@ TEST_CASE("each stage takes each microbatch forward and backward once per chunk"
   }
 }
 
-// Leaves get their contributions in the order of microbatches then, in every style: the same bits.
+// Then leaves receive their contributions in micro-batch order in every style, with the same bits.
 TEST_CASE("gradients of weights come in the order of microbatches") {
   for (const unsigned round : testing::draws(400)) {
     std::mt19937 random(round);
@@ -99,7 +99,7 @@ TEST_CASE("no schedule comes to a stop, and its bubble is that of theory") {
   for (const unsigned round : testing::draws(600)) {
     std::mt19937 random(round);
     const Drawn d = drawn(random);
-    const ScheduleTiming timing = time_schedule(schedule_of(d), d.costs);  // error if it stops
+    const ScheduleTiming timing = time_schedule(schedule_of(d), d.costs);  // throws on a deadlock
     const bool too_few = d.style == PipelineStyle::zero_bubble && d.microbatches < d.stages;
     if (too_few || (d.style == PipelineStyle::gpipe && d.chunks > 1)) continue;
     const auto [f, b, w] = d.costs;

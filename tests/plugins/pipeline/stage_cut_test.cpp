@@ -1,4 +1,4 @@
-// Cuts of a model into stages, against trying all of them.
+// Cuts of a model into stages, against an exhaustive search.
 #include "platform/error.h"
 #include "plugins/pipeline/stage_cut.h"
 #include "tests/draws.h"

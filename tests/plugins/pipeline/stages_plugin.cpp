@@ -22,7 +22,7 @@ void StagesPlugin::shard(const Model& model, const Optimizers& optimizers) {
   }
 }
 
-// No two stages have a layer in common, but for tied ones, which see the same gradients.
+// No two stages share a layer, except tied ones, which see the same gradients.
 void StagesPlugin::agree(Tensor& numbers, Among among) {
   if (among == Among::everybody) group().all_reduce(numbers, CollectiveOp::max);
 }

@@ -1,4 +1,4 @@
-// A plugin of PipelineStages and nothing else: the axis "pipeline" takes all ranks.
+// A plugin with only PipelineStages: the axis "pipeline" takes all ranks.
 #pragma once
 
 #include "booster/booster.h"
@@ -30,10 +30,10 @@ class StagesPlugin : public Plugin {
   PipelineStages stages_;
 };
 
-// Forward and backward of one batch; the loss.
+// Runs forward and backward of one batch; returns the loss.
 Tensor train_on(const Tensor& input, const Tensor& target, const Booster& booster,
                 const BoostedModel& model, const Criterion& loss, BoostedOptimizer& optimizer);
-// The mean of the squares of the differences.
+// Returns the mean squared difference.
 Criterion mean_of_squares();
 
 }  // namespace booster::testing

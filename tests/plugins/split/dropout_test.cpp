@@ -1,4 +1,4 @@
-// What is dropped where layers, stages or tokens lie on several ranks.
+// Dropout with layers, stages or tokens split over ranks.
 #include "tests/plugins/small_vit.h"
 #include "tests/plugins/spread_runs.h"
 
@@ -12,7 +12,7 @@ using namespace booster::testing;
 
 namespace {
 
-// What is dropped in a layer that is cut differs between ranks; what all have stays the same.
+// Dropout in a split layer differs between ranks; what all ranks share stays equal.
 void check_dropout(const HybridParallelOptions& options, bool everywhere) {
   const Group world = launch_from_env().group();
   manual_seed(3 + world.rank());  // whatever the program did before
@@ -29,7 +29,7 @@ void check_dropout(const HybridParallelOptions& options, bool everywhere) {
   manual_seed(9);
   const Tensor x = uniform({2, 3, 48, 48}, -1, 1);
   for (int step = 0; step < 3; ++step) {
-    if (world.rank() == 1) uniform({5});  // a rank draws for itself
+    if (world.rank() == 1) uniform({5});  // a rank draws separately
     booster.backward(sum(net(x)), optimizer);
     optimizer.step();
     optimizer.zero_grad();
@@ -62,7 +62,7 @@ void check_dropout_of_stages(const std::string& mode) {
   const Mesh mesh = plugin.mesh();
   Booster booster({.plugin = plugin});
   auto [net, optimizer] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
-  std::vector<float> dropped;  // by the first layer that drops, of the stage's block
+  std::vector<float> dropped;  // by the first dropout layer of the stage's block
   for (const auto& [name, module] : model->named_modules())
     if (name == "blocks.0.attn.proj_drop" || name == "blocks.1.attn.proj_drop")
       module->register_forward_hook([&](Module&, const Tensor& x, const Tensor& y) {
@@ -82,7 +82,7 @@ void check_dropout_of_stages(const std::string& mode) {
   CHECK((dropped == of_neighbour) == (mesh.place(axis) == 0));
 }
 
-// Blocks that run again drop what they dropped the first time.
+// Recomputed blocks drop the same elements as the first time.
 void check_recomputed_dropout(const HybridParallelOptions& options) {
   std::vector<float> parameters[2];
   for (const bool recompute : {false, true}) {
@@ -101,8 +101,8 @@ void check_recomputed_dropout(const HybridParallelOptions& options) {
       parameters[recompute].insert(parameters[recompute].end(), some.begin(), some.end());
     }
   }
-  // Not to the bit: blocks that run again do without some fused functions. Another mask moves the
-  // numbers by far more.
+  // Not bitwise equal: recomputed blocks do not use some fused functions. A different mask would
+  // change the values by far more.
   REQUIRE(parameters[0].size() == parameters[1].size());
   double farthest = 0;
   for (size_t i = 0; i < parameters[0].size(); ++i)

@@ -1,5 +1,5 @@
-// Where whole activations become parts of features, or some tokens, and back: layers and parameters
-// at those edges give what one process gives, or are refused.
+// The edges at which whole activations are split by features or tokens, and joined again. Layers
+// and parameters at these edges agree with one process or are refused.
 #include "tests/error_of.h"
 #include "tests/plugins/small_vit.h"
 #include "tests/plugins/spread_runs.h"
@@ -32,7 +32,7 @@ class EdgeBlock : public Module {
   Tensor gain;
 };
 
-// What crosses the edge of its blocks.
+// What crosses the edge of the net's blocks.
 enum class Crossing : uint8_t { nothing, gain, norm };
 
 class EdgeNet : public Module {
@@ -59,7 +59,7 @@ class EdgeNet : public Module {
   Linear& head_;
 };
 
-// A slope, as of a PReLU, between two layers.
+// A slope, like a PReLU's, between two layers.
 class Sloped : public Module {
  public:
   Sloped()
@@ -77,7 +77,7 @@ class Sloped : public Module {
   Tensor slope;
 };
 
-// "", or the error of a training, in which each step is that of one process.
+// Returns "" or the error of a training; checks each step against one process.
 std::string trained_as_alone(const std::function<Model()>& make,
                              const HybridParallelOptions& options) {
   manual_seed(1);
@@ -94,7 +94,7 @@ std::string trained_as_alone(const std::function<Model()>& make,
       CHECK(amax(abs(y - want)).item() < 1e-4);
       booster.backward(sum(y * y), optimizer);
       one.backward(sum(want * want), its_optimizer);
-      const double norm = optimizer.step().grad_norm();  // outside of a CHECK, which catches errors
+      const double norm = optimizer.step().grad_norm();  // not in a CHECK: it catches errors
       CHECK(norm == doctest::Approx(its_optimizer.step().grad_norm()).epsilon(1e-4));
       optimizer.zero_grad();
       its_optimizer.zero_grad();

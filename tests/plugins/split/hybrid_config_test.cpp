@@ -1,5 +1,5 @@
-// What a config says of plugins beyond numbers and names: plans, in the config or a file of their
-// own, other names, and stages that are measured.
+// Plugin options in a config beyond numbers and names: plans in the config or in a separate file,
+// alternative names, and measured stages.
 #include "tests/booster/temporary_folder.h"
 #include "tests/error_of.h"
 #include "tests/parallel/ranks.h"
@@ -14,7 +14,7 @@ using namespace booster::testing;
 
 namespace {
 
-// The plan that comes with a chain leaves its last layer whole.
+// The chain's built-in plan leaves its last layer whole.
 constexpr const char* plan =
     R"({"0": {"style": "column"}, "2": {"style": "row"},
         "4": {"style": "column", "gather": true}})";

@@ -1,5 +1,4 @@
-// Options of hybrid_parallel that change no numbers, and what it tells a program that uses it
-// wrongly.
+// Options of hybrid_parallel that change no values, and its errors for incorrect use.
 #include "tests/capture_part.h"
 #include "tests/error_of.h"
 #include "tests/parallel/ranks.h"
@@ -31,7 +30,7 @@ void check_says(const std::string& text, const std::string& part) {
 
 struct ToldRun {
   std::vector<double> told;  // loss and norm of each step
-  int64_t attentions = 0;    // that ran here
+  int64_t attentions = 0;    // that ran on this rank
 };
 
 ToldRun told_run(HybridParallelOptions options, bool recompute) {
@@ -67,7 +66,7 @@ const std::vector<HybridParallelOptions> layouts = {
     {.pp_size = 2, .pp_style = "zero_bubble", .stages = {2, 2}},
     {.zero_stage = 3}};
 
-// What the second rank is told when it gets another batch than the first.
+// Returns the second rank's error when it gets another batch than the first.
 std::string told_of(const HybridParallelOptions& options, const Tensor& x, const Tensor& y) {
   const Model model = small_vit();
   Booster booster({.plugin = HybridParallelPlugin(options, launch_from_env().group())});
@@ -107,7 +106,7 @@ TEST_CASE("rank: other batches than its group" * doctest::skip()) {
     check_says(told_of(options, x, odd ? other_y : y), "got another target " + who);
     const Tensor short_x = untracked::narrow(x, 0, 0, 2), short_y = untracked::narrow(y, 0, 0, 2);
     check_says(told_of(options, odd ? short_x : x, odd ? short_y : y), "(shape or dtype)");
-    CHECK(told_of(options, odd ? x * (1 + 1e-6) : x, y) == "");  // rounded in another way
+    CHECK(told_of(options, odd ? x * (1 + 1e-6) : x, y) == "");  // rounded differently
   }
 }
 TEST_CASE("ranks that share a batch and are given different ones are told which") {

@@ -1,4 +1,5 @@
-// hybrid_parallel gives what one process gives, in every strategy, however ranks lie on the mesh.
+// hybrid_parallel agrees with one process, in every strategy, for every arrangement of ranks on the
+// mesh.
 #include "tests/draws.h"
 #include "tests/error_of.h"
 #include "tests/on_gpu.h"
@@ -15,7 +16,7 @@ using namespace booster::testing;
 
 namespace {
 
-// --- models, small, with what they get and are to give
+// --- small models with their inputs and targets
 
 // 3 patches and the class token; 8 classes.
 Spread of_vit(int64_t blocks) {
@@ -38,7 +39,7 @@ Spread of_vit(int64_t blocks) {
           .broken = "head.weight"};
 }
 
-// Texts of 4 tokens, out of 8.
+// Texts of 4 tokens with a vocabulary of 8.
 Spread of_gpt2(int64_t blocks, int64_t heads) {
   return {.name = "GPT-2",
           .model =
@@ -122,7 +123,7 @@ std::string name_of(const Column& column) {
   return name;
 }
 
-// The column and the model of a group of ranks that a test case starts.
+// The column and the model of the ranks that a test case starts.
 constexpr const char* column_variable = "HYBRID_COLUMN";
 constexpr const char* model_variable = "HYBRID_MODEL";
 
@@ -131,7 +132,7 @@ Spread chosen(const Group& world) {
   const bool is_vit = std::string(std::getenv(model_variable)) == "ViT";
   const int64_t pieces = column.options.pp_size * column.options.num_model_chunks;
   const int64_t blocks = std::max<int64_t>(pieces - 2, 2);
-  // A head is a block of threads, and the GPU that every machine has runs one after another.
+  // One head is one block of threads, and the CPU emulator of CUDA runs blocks one after another.
   const int64_t heads = is_on_gpus() ? column.ranks : 4;
   const HybridParallelPlugin plugin(column.options, world);
   Spread spread = is_vit ? of_vit(blocks) : of_gpt2(blocks, heads);
@@ -150,7 +151,7 @@ void choose_column(size_t i, bool is_vit) {
   ::setenv(model_variable, is_vit ? "ViT" : "GPT-2", 1);
 }
 
-// By the model whose turn it is; by both if all draws are made (scripts/equivalence.sh).
+// Runs one of the models in turn, or both when scripts/equivalence.sh measures a table.
 void run_column(size_t i) {
   for (const bool is_vit : {true, false}) {
     if (is_vit != (i % 2 == 0) && !testing::is_drawn(static_cast<unsigned>(i))) continue;
@@ -164,14 +165,13 @@ Model gpt2() {
       "gpt2", {.vocab_size = 17, .n_positions = 8, .n_embd = 24, .n_layer = 2, .n_head = 6});
 }
 
-// A model by the plan that comes with it: what it gives, and each step's norm, against the whole
-// model.
+// Checks a model with its built-in plan, its output and each step's norm, against the whole model.
 void check_model(const std::function<Model()>& make, const HybridParallelOptions& options,
                  const Tensor& x, const Tensor& target) {
   const Group world = launch_from_env().group();
   manual_seed(1);
   Model whole = make();
-  manual_seed(2 + world.rank());  // rank 0's numbers come with boost
+  manual_seed(2 + world.rank());  // boost copies rank 0's values
   Model parts = make();
   if (world.rank() == 0) parts.load_state_dict(whole.state_dict());
   Booster booster({.plugin = HybridParallelPlugin(options, world)}),
@@ -209,7 +209,7 @@ void check_gpt2(const HybridParallelOptions& options) {
               from_vector(std::vector<int64_t>{16, 3, 9, 1, 3, 3, 12, 0}, {8}));
 }
 
-// Both by the plans and blocks that come with them.
+// Both models with their built-in plans and blocks.
 void check_models() {
   const int64_t ranks = launch_from_env().size;
   std::vector<HybridParallelOptions> all = {{.tp_size = ranks}};
@@ -259,7 +259,7 @@ void check_refusals() {
       "sequence_blocks: matches no module; got layers.*");
   const std::string tokens = "5 tokens do not divide among 2 ranks; want 1, 5 ranks";
   const Model odd = models::vit("vit_tiny_patch16_224", {.img_size = 32, .num_heads = 4});
-  for (const std::string mode : {"all_to_all", "ring_attn"})  // known before there is a batch
+  for (const std::string mode : {"all_to_all", "ring_attn"})  // known before the first batch
     contains(refusal(odd, {.sp_size = 2, .sequence_parallelism_mode = mode}, world), tokens);
   Model model = gpt2();
   Booster texts(
@@ -277,7 +277,7 @@ void check_refusals() {
   contains(refusal(small_vit(6), {.tp_size = 3}, world), "3");
 }
 
-// An embedding by its entries, and a row parallel layer that is given all features.
+// An embedding split by its entries, and a row-parallel layer that gets all features.
 void check_styles() {
   const Group world = launch_from_env().group();
   const auto make = [] { return Sequential({Embedding(7, 6, 3), Linear(6, 5), Linear(5, 3)}); };

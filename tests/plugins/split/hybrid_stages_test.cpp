@@ -1,4 +1,4 @@
-// Pipelines of hybrid_parallel beside other axes: stages that have nothing to train, buffers of
+// Pipelines of hybrid_parallel combined with other axes: stages with nothing to train, buffers of
 // several copies, and stages that begin within a sequence region.
 #include "tests/error_of.h"
 #include "tests/parallel/ranks.h"
@@ -17,13 +17,13 @@ namespace {
 
 constexpr int64_t rows = 8, in_features = 6;
 
-// This rank's rows, by its place along data.
+// Returns this rank's rows, by its position along data.
 Tensor share_of(const Tensor& x, const Mesh& mesh) {
   const int64_t each = x.size(0) / mesh.size("data");
   return untracked::contiguous(untracked::narrow(x, 0, each * mesh.place("data"), each));
 }
 
-// Three steps spread and alone: the parameters that are here end alike.
+// Runs three steps distributed and alone; this rank's parameters must end equal.
 void check_trains_as_alone(const std::function<Model()>& make,
                            const HybridParallelOptions& options) {
   const Group world = launch_from_env().group();
@@ -50,7 +50,7 @@ void check_trains_as_alone(const std::function<Model()>& make,
   const auto got = parts.parameters(), want = whole.parameters();
   REQUIRE(got.size() == want.size());
   for (size_t i = 0; i < got.size(); ++i) {
-    if (got[i].tensor.numel() == 0) continue;  // another stage's
+    if (got[i].tensor.numel() == 0) continue;  // on another stage
     INFO(got[i].name);
     CHECK(amax(abs(got[i].tensor.detach() - want[i].tensor.detach())).item() < 1e-5);
   }
@@ -117,7 +117,7 @@ TEST_CASE("rank: statistics of batches" * doctest::skip()) {
   const Mesh mesh = plugin.mesh();
   const Group copies = mesh.group("data");
   const Model model = with_statistics();
-  std::vector<std::vector<float>> seen;  // before each microbatch
+  std::vector<std::vector<float>> seen;  // before each micro-batch
   for (auto& [name, module] : model->named_modules())
     if (module->kind() == "BatchNorm2d")
       module->register_forward_pre_hook([&seen](Module& norm, const Tensor&) {
@@ -149,7 +149,7 @@ TEST_CASE("each batch of a pipeline begins with rank 0's buffers on all copies o
   CHECK(failures(Ranks("rank: statistics of batches", 4).wait(100)) == "");
 }
 
-// In every microbatch: what a stage draws in one must not reach the next.
+// For every micro-batch: what a stage draws in one must not affect the next.
 TEST_CASE("rank: dropped tokens" * doctest::skip()) {
   const Group world = launch_from_env().group();
   const HybridParallelPlugin plugin({.pp_size = 2,
@@ -173,7 +173,7 @@ TEST_CASE("rank: dropped tokens" * doctest::skip()) {
       booster.boost(model, SGD(model.parameters(), {.lr = 0.1}), mean_of_squares());
   manual_seed(9);
   train_on(numbers({4, 3, 48, 48}, 1), numbers({4, 5}, 2), booster, net, loss, optimizer);
-  REQUIRE(dropped.size() == 4);  // two blocks, two microbatches
+  REQUIRE(dropped.size() == 4);  // two blocks, two micro-batches
   for (size_t i = 0; i < dropped.size(); ++i) {
     INFO("stage ", mesh.place("pipeline"), ", dropout ", i);
     CHECK(sum(dropped[i]).item() > 0);

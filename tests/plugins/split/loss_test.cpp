@@ -1,5 +1,5 @@
-// Cross entropy of logits whose classes lie on ranks: what one process gives, whatever else a
-// program does with the logits, and without the whole of them where it does nothing else.
+// Cross entropy of logits whose classes are split over ranks. It agrees with one process, whatever
+// else a program does with the logits; if it does nothing else, the whole logits are never made.
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/nn/losses.h"
@@ -45,7 +45,7 @@ struct Found {
   bool stayed_apart = false;
 };
 
-// With all of the weight, or with this rank's classes, `here`.
+// Runs with the whole weight, or with this rank's classes, `here`.
 Found run(const Case& one, unsigned seed, ElementRange here,
           std::shared_ptr<const LayerSplit> split) {
   Generator generator(seed);
@@ -138,7 +138,7 @@ void check_losses() {
   CHECK(apart > seeds.size() / 4);
 }
 
-// One row of logits is on ranks what it is in one process.
+// Checks that one row of logits gives the same result on ranks as in one process.
 void check_row(const std::vector<float>& logits) {
   const Group world = launch_from_env().group();
   const Tensor whole = from_vector<float>(logits, {1, 4}).requires_grad_();
@@ -163,7 +163,7 @@ void check_row(const std::vector<float>& logits) {
 
 TEST_CASE("rank: split loss" * doctest::skip()) {
   check_losses();
-  check_row({1, 2, -INFINITY, -INFINITY});  // a rank whose classes are all ruled out
+  check_row({1, 2, -INFINITY, -INFINITY});  // all classes of one rank are masked
   check_row({-1e20f, -1e20f, -1e20f, -1e20f});
 }
 

@@ -1,11 +1,11 @@
-// Modules one after another, named 0, 1, ..., of which a rank may keep some.
+// Modules in sequence, named 0, 1, ..., of which a rank may keep some.
 #pragma once
 
 #include "booster/booster.h"
 
 namespace booster::toys {
 
-// What is left of a tensor whose numbers go: of shape (0, ...).
+// Returns what remains of a tensor without its elements: shape (0, ...).
 inline Tensor emptied(const Tensor& tensor) {
   Shape none = tensor.shape();
   none[0] = 0;
@@ -20,8 +20,8 @@ class Chain : public Module {
   }
   int size() const { return static_cast<int>(children().size()); }
 
-  // From now on runs modules [first, last) and has no numbers of the others. Those stay as they
-  // are besides, so that every rank knows every layer, and its sizes but the first, by name.
+  // From now on runs only modules [first, last) and frees the elements of the others. Their modules
+  // remain, so every rank knows each layer by name, and its sizes except the first.
   void keep(int first, int last) {
     first_ = first, last_ = last;
     for (int i = 0; i < size(); ++i)

@@ -1,5 +1,5 @@
-// Tensors from rank to rank, of a dtype and a shape that the receiver does not know: the strategy
-// decides in what numbers a stage gives its result.
+// Sends tensors between ranks; the receiver does not know dtype and shape, since the strategy
+// decides the dtype of a stage's result.
 #pragma once
 
 #include "booster/booster.h"

@@ -4,7 +4,7 @@ namespace booster::toys {
 
 namespace {
 
-// x for all ranks' parts of a layer; backward adds up what the parts want of it.
+// Passes x to all ranks' parts of a layer; backward sums the parts' gradients.
 Tensor to_parts(const Tensor& x, const Group& group) {
   return record(x.detach(), "to_parts", {x}, [group](const Tensor& g, Gradients& d) {
     d[0] = g.clone();
@@ -12,7 +12,7 @@ Tensor to_parts(const Tensor& x, const Group& group) {
   });
 }
 
-// The sum of what all ranks' parts give; its gradient is every part's.
+// Returns the sum of all ranks' parts; its gradient is the gradient of every part.
 Tensor sum_of_parts(const Tensor& x, const Group& group) {
   const Tensor y = x.clone();
   group.all_reduce(y);

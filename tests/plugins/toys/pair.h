@@ -1,12 +1,12 @@
-// A pair of layers that ranks can share, as Megatron cuts them: the first by output features, the
-// second by input features, so that in between each rank works on its hidden features alone.
+// A pair of layers that ranks can split as in Megatron: the first by output features, the second by
+// input features. In between, each rank works on its own hidden features.
 #pragma once
 
 #include "booster/booster.h"
 
 namespace booster::toys {
 
-// This rank's part of a tensor that is cut along a dimension, and back; all ranks call the latter.
+// Returns this rank's part of a tensor cut along a dimension; the inverse, which is collective.
 Tensor part_of(const Tensor& whole, int dim, const Group& group);
 Tensor whole_of(const Tensor& part, int dim, const Group& group);
 
@@ -19,7 +19,7 @@ class Pair : public Module {
         down(add<Linear>("down", hidden, features)) {}
   Linear &up, &down;
   // From now on the parameters hold this rank's hidden features; b stays whole. Roles and names
-  // stay, so strategies see layers as before.
+  // stay, so strategies see the same layers as before.
   void cut(const Group& group);
 
  private:

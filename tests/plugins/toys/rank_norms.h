@@ -1,11 +1,11 @@
-// What the toy plugins share: norms of gradients that several ranks hold.
+// Shared by the toy plugins: norms of gradients that several ranks hold.
 #pragma once
 
 #include "booster/booster.h"
 
 namespace booster::toys {
 
-// The gradients of those that have one; of `part` where ranks own parts of each.
+// Returns the gradients of the parameters that have one.
 inline std::vector<Tensor> gradients_of(const std::vector<Tensor>& parameters) {
   std::vector<Tensor> gradients;
   for (const Tensor& parameter : parameters)
@@ -13,7 +13,8 @@ inline std::vector<Tensor> gradients_of(const std::vector<Tensor>& parameters) {
   return gradients;
 }
 
-// The p-norm of `here`, counted once, and of what each rank of the group has `apart`, as one.
+// Returns the p-norm over two parts as one: `here`, counted once, and `apart` of every rank in the
+// group.
 inline Tensor norm_over(const Group& group, const std::vector<Tensor>& apart,
                         const std::vector<Tensor>& here, double power) {
   const bool largest = std::isinf(power);

@@ -36,7 +36,7 @@ Tensor ToyPipeline::rows(const Tensor& batch, int i) const {
 
 Tensor ToyPipeline::run(const Tensor& input, const Tensor& target, const MicroStep& step) {
   std::vector<Tensor> inputs, outputs;
-  Tensor loss = zeros({1}, {.dtype = DType::f64});  // as wide as that of any strategy
+  Tensor loss = zeros({1}, {.dtype = DType::f64});  // at least as wide as any strategy's loss
   for (int i = 0; i < microbatches_; ++i) {
     inputs.push_back(stage() == 0 ? rows(input, i) : receive(group(), stage() - 1));
     if (stage() > 0) inputs.back().requires_grad_();
@@ -58,7 +58,7 @@ Tensor ToyPipeline::run(const Tensor& input, const Tensor& target, const MicroSt
   return untracked::reshape(loss, {});
 }
 
-// No two stages have a layer in common.
+// No two stages share a layer.
 void ToyPipeline::agree(Tensor& numbers, Among among) {
   if (among == Among::everybody) group().all_reduce(numbers, CollectiveOp::max);
 }
@@ -69,7 +69,7 @@ int ToyPipeline::stage_of(const std::string& name) const {
   return stage;
 }
 
-// Stages have different names; only the owner of one knows that there is one.
+// Stages have different names; only a tensor's owner knows that it exists.
 void ToyPipeline::join(StateDict& state) const {
   std::erase_if(state, [&](const auto& held) { return stage_of(held.name) != stage(); });
   if (stage() > 0) {

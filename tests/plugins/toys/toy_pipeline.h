@@ -1,8 +1,8 @@
-// A pipeline in little: how a plugin outside of the library cuts a model into stages and orders the
-// work on a batch.
+// A minimal pipeline: how a plugin outside the library cuts a model into stages and schedules a
+// batch.
 //
-// GPipe: all microbatches go forward, then all go back. Each rank has the numbers of its own layers
-// alone. For one thread.
+// GPipe: all micro-batches run forward, then all run backward. Each rank holds only its own layers'
+// values. For one thread.
 #pragma once
 
 #include "booster/booster.h"
@@ -11,13 +11,13 @@ namespace booster::toys {
 
 class ToyPipeline : public Plugin {
  public:
-  // A stage for each rank; batches are cut into so many microbatches of the same size.
+  // One stage per rank; batches are cut into `microbatches` micro-batches of equal size.
   ToyPipeline(const Group& world, int microbatches)
       : mesh_(world, {{"pipeline", -1}}), microbatches_(microbatches) {}
 
   const char* name() const override { return "toy_pipeline"; }
   Mesh mesh() const override { return mesh_; }
-  // Error unless the model is a Chain.
+  // Throws unless the model is a Chain.
   void shard(const Model& model, const Optimizers& optimizers) override;
   Tensor run(const Tensor& input, const Tensor& target, const MicroStep& step) override;
   void agree(Tensor& numbers, Among among) override;
@@ -28,14 +28,14 @@ class ToyPipeline : public Plugin {
   int stages() const { return group().size(); }
   int stage() const { return group().rank(); }
   bool is_last() const { return stage() == stages() - 1; }
-  // The i-th of the microbatches.
+  // Returns the i-th micro-batch.
   Tensor rows(const Tensor& batch, int i) const;
-  // The stage that has a tensor of this name.
+  // Returns the stage that has a tensor of this name.
   int stage_of(const std::string& name) const;
 
   Mesh mesh_;
   int microbatches_;
-  std::vector<int> first_;           // module of each stage, and the end of all
+  std::vector<int> first_;           // first module of each stage, then the total
   std::vector<std::string> others_;  // the model's tensors of other stages
 };
 

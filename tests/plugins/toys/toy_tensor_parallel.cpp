@@ -7,8 +7,8 @@ namespace booster::toys {
 
 namespace {
 
-// The dimension that a parameter, or what an optimizer keeps for it, is cut along; -1: whole, as a
-// count of steps is.
+// Returns the dimension along which a parameter or its optimizer state is cut; -1: whole, such as a
+// step count.
 int cut_of(const NamedTensor& held, const std::map<std::string, int>& cuts) {
   for (const auto& [parameter, dim] : cuts)
     if (lies_in(held.name, parameter) && is_floating(held.tensor.dtype())) return dim;
@@ -28,7 +28,7 @@ void ToyTensorParallel::shard(const Model& model, const Optimizers& optimizers) 
   for (Optimizer optimizer : optimizers) optimizer.share_norms(norms_of(optimizer));
 }
 
-// Numbers that all ranks of the tensor group have count once.
+// Values that all ranks of the tensor group share count once.
 NormSharing ToyTensorParallel::norms_of(const Optimizer& optimizer) const {
   std::vector<Tensor> apart, here;
   for (const NamedTensor& parameter : optimizer.parameters())
@@ -52,8 +52,8 @@ void ToyTensorParallel::end(Pass pass) {
   if (syncs_) exchange();
 }
 
-// The ranks of a data group do the same to the same gradients, so averaging once more what earlier
-// passes left changes nothing.
+// The ranks of a data group treat equal gradients equally, so averaging earlier gradients again
+// changes nothing.
 void ToyTensorParallel::exchange() {
   const Group& copies = mesh_.group("data");
   if (!std::exchange(has_local_, false) || copies.size() == 1) return;
@@ -62,7 +62,7 @@ void ToyTensorParallel::exchange() {
       copies.all_reduce(dense_grad(tensor), CollectiveOp::mean);
 }
 
-// The layers of all ranks are the same, or parts of the same.
+// All ranks have the same layers, or parts of the same layers.
 void ToyTensorParallel::agree(Tensor& numbers, Among) {
   mesh_.world().all_reduce(numbers, CollectiveOp::max);
 }

@@ -1,6 +1,6 @@
-// Tensor parallelism in little: how a plugin outside of the library splits layers over ranks. The
-// layers are those of every Pair of the model; tensor groups are data parallel among each other.
-// For one thread.
+// Minimal tensor parallelism: how a plugin outside the library splits layers over ranks. It splits
+// the layers of every Pair in the model; tensor groups are data parallel to each other. For one
+// thread.
 #pragma once
 
 #include "booster/booster.h"
@@ -11,7 +11,7 @@ namespace booster::toys {
 
 class ToyTensorParallel : public Plugin {
  public:
-  // `tensor` ranks share each pair.
+  // `tensor` ranks split each pair.
   ToyTensorParallel(const Group& world, int tensor)
       : mesh_(world, {{"data", -1}, {"tensor", tensor}}) {}
 
@@ -27,7 +27,7 @@ class ToyTensorParallel : public Plugin {
 
  private:
   NormSharing norms_of(const Optimizer& optimizer) const;
-  // Averages gradients along the data axis, if there are any that were not.
+  // Averages gradients along the data axis, if some are not averaged yet.
   void exchange();
 
   Mesh mesh_;

@@ -34,14 +34,14 @@ DataLoader ToyZero1::prepare_dataloader(std::shared_ptr<const Dataset> dataset,
   return DataLoader(std::move(dataset), std::move(options));
 }
 
-// What earlier passes left is global, but only in the part that is owned: a clip or a change of the
-// loss scale touches nothing else. It is put aside, so that only what is new is exchanged.
+// Earlier gradients are global, but only in the owned part: a clip or a change of the loss scale
+// changes nothing else. They are set aside, so that only new gradients are communicated.
 void ToyZero1::begin(Pass pass, bool sync) {
   if (pass == Pass::forward) return;
   syncs_ = sync;
   for (Sharded& one : all_) {
     const Tensor& parameter = one.parameter.tensor;
-    if (!parameter.grad().defined()) one.before = {};  // zero_grad
+    if (!parameter.grad().defined()) one.before = {};  // after zero_grad
     else if (!one.has_local) one.before = parameter.grad();
     else continue;
     one.has_local = false;
@@ -79,7 +79,7 @@ void ToyZero1::sync_params(const Optimizer& optimizer) {
 Tensor ToyZero1::kept_for(const NamedTensor& held) const {
   for (const auto& [parameter, before, has_local] : all_)
     if (held.name != parameter.name && lies_in(held.name, parameter.name))
-      return is_floating(held.tensor.dtype()) ? parameter.tensor : Tensor();  // a count is whole
+      return is_floating(held.tensor.dtype()) ? parameter.tensor : Tensor();  // counts are whole
   return {};
 }
 

@@ -1,8 +1,8 @@
-// ZeRO stage 1 in little: how a plugin outside of the library shards what optimizers keep.
+// Minimal ZeRO stage 1: how a plugin outside the library shards optimizer state.
 //
-// Every rank has the whole model and sees its own share of the data. Each parameter is cut into as
-// many ranges as there are ranks; a rank steps its own, keeps masters and moments for that alone,
-// and sends what came out to the others. For one thread.
+// Every rank has the whole model and sees its own share of the data. Each parameter is cut into one
+// range per rank. A rank steps its own range, keeps masters and moments only for it, and sends the
+// result to the others. For one thread.
 #pragma once
 
 #include "booster/booster.h"
@@ -30,12 +30,13 @@ class ToyZero1 : public Plugin {
  private:
   struct Sharded {
     NamedTensor parameter;
-    Tensor before = {};      // the gradient of all ranks, while passes add up this rank's own
-    bool has_local = false;  // the parameter's gradient is of this rank alone
+    Tensor before = {};      // averaged gradient, kept while passes accumulate this rank's own
+    bool has_local = false;  // the parameter's gradient is local to this rank
   };
 
   void exchange();
-  // The parameter that an optimizer keeps these numbers for; undefined: they are none of those.
+  // Returns the parameter whose optimizer state these values are; undefined if they are not
+  // optimizer state.
   Tensor kept_for(const NamedTensor& held) const;
 
   Mesh mesh_;

@@ -1,5 +1,5 @@
-// Three plugins that stand outside of the library give what one process gives, in every strategy:
-// the seams carry split layers, stages of a pipeline and sharded optimizers.
+// Three plugins outside the library agree with one process, in every strategy. The interfaces
+// support split layers, pipeline stages and sharded optimizers.
 #include "tests/plugins/spread_runs.h"
 #include "tests/plugins/toys/chain.h"
 #include "tests/plugins/toys/pair.h"
@@ -24,7 +24,7 @@ Spread pipeline(const Group& world) {
   return {.name = "pipeline", .plugin = ToyPipeline(world, 4), .model = chain, .by_pipeline = true};
 }
 
-// The infinite gradient comes on a rank that does not own it.
+// The infinite gradient occurs on a rank that does not own it.
 Spread zero1(const Group& world) {
   return {.name = "zero1",
           .plugin = ToyZero1(world),

@@ -1,4 +1,4 @@
-// What the CUDA module uses of NVTX; tests/cuda_on_host/nvtx.cpp writes down what it is told.
+// The subset of NVTX that the CUDA module uses; tests/cuda_on_host/nvtx.cpp records the calls.
 #pragma once
 
 int nvtxRangePushA(const char* message);
