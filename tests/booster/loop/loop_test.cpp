@@ -1,8 +1,8 @@
 // Random sequences of a training loop's calls agree with the plain model of the loop, in every
 // strategy, on one rank and on several.
 //
-// More sequences: TEST_SHARES=all LOOPS=20000 build/tests/booster_test -tc='*random loops*'. A single
-// one, as a failure prints it:
+// More sequences: TEST_SHARES=all LOOPS=20000 build/tests/booster_test -tc='*random loops*'
+// A single one, as a failure prints it:
 // LOOP='fp16| two|backward ...' build/tests/booster_test -tc='*this one*'.
 #include "tests/booster/loop/real_loop.h"
 #include "tests/draws.h"
