@@ -74,9 +74,22 @@ void check_device(const char* name, const Tensor& a, const Tensor& b) {
   check(a.device() == b.device(), "{}: arguments are on different devices", name);
 }
 
+// As in torch a mask has no sign and no fraction, so that no minus is taken for an inversion.
+bool takes_bool(UnaryOp op) {
+  return !keeps_integers(op) || op == UnaryOp::square || op == UnaryOp::sign;
+}
+
+void check_numbers(const char* name, bool has_mask) {
+  check(!has_mask,
+        "{}: not for masks; got a bool tensor, want numbers (to(DType::i64)): equal(mask, 0) "
+        "inverts a mask, not_equal(a, b) is true where two differ",
+        name);
+}
+
 Tensor unary(UnaryOp kind, Tensor x) {
   const Row& row = unary_rows[static_cast<int>(kind)];
   check(x.defined(), "{}: argument is undefined", row.name);
+  check_numbers(row.name, x.dtype() == DType::boolean && !takes_bool(kind));
   apply_policy(row.op, {&x});
   if (!is_floating(x.dtype()) && !keeps_integers(kind)) x = untracked::cast(x, DType::f32);
   if (kind == UnaryOp::square && x.dtype() == DType::boolean) x = untracked::cast(x, DType::i64);
@@ -148,9 +161,17 @@ bool is_converted_alike(const Tensor& x, DType dtype) {
 // the result's dtype.
 bool has_ties(BinaryOp kind) { return kind == BinaryOp::maximum || kind == BinaryOp::minimum; }
 
+// As in torch: no differences of masks, nor of numbers and masks, and no powers of masks.
+void check_numbers(BinaryOp kind, const char* name, DType a, DType b) {
+  const bool is_a = a == DType::boolean, is_b = b == DType::boolean;
+  if (kind == BinaryOp::sub) check_numbers(name, is_a || is_b);
+  if (kind == BinaryOp::pow) check_numbers(name, is_a && is_b);
+}
+
 Tensor binary(BinaryOp kind, Tensor a, Tensor b) {
   const Row& row = binary_rows[static_cast<int>(kind)];
   check_device(row.name, a, b);
+  check_numbers(kind, row.name, a.dtype(), b.dtype());
   apply_policy(row.op, {&a, &b});
   const DType dtype = promoted(a, b);
   if (has_ties(kind))
@@ -188,6 +209,11 @@ bool is_whole(double value) {
   return std::abs(value) < 0x1p63 && value == static_cast<double>(static_cast<int64_t>(value));
 }
 
+bool holds(DType dtype, double whole) {
+  if (dtype == DType::u8) return whole >= 0 && whole <= 255;
+  return dtype != DType::i32 || std::abs(whole + 0.5) < 0x1p31;
+}
+
 // The number in a floating dtype.
 double rounded(double value, DType dtype) { return scalar(value, {.dtype = dtype}).item(); }
 
@@ -204,6 +230,7 @@ kernels::View constant_view(const double& value, const kernels::View& like) {
 Tensor binary_scalar(BinaryOp kind, Tensor x, double value, bool scalar_first) {
   const Row& row = binary_rows[static_cast<int>(kind)];
   check(x.defined(), "{}: argument is undefined", row.name);
+  check_numbers(row.name, kind == BinaryOp::sub && x.dtype() == DType::boolean);
   apply_policy(row.op, {&x});
   DType dtype = x.dtype();
   const bool is_power_of_integers = kind == BinaryOp::pow && !is_floating(dtype) && !scalar_first;
@@ -255,11 +282,6 @@ Tensor compare(const char* name, CompareOp kind, Tensor a, Tensor b) {
       .compare(kind, truth.view(), untracked::expand(a, shape).view(),
                untracked::expand(b, shape).view());
   return truth;
-}
-
-bool holds(DType dtype, double whole) {
-  if (dtype == DType::u8) return whole >= 0 && whole <= 255;
-  return dtype != DType::i32 || std::abs(whole + 0.5) < 0x1p31;
 }
 
 // A number as what x is compared with: rounded to a floating x's dtype; whole with whole numbers,

@@ -273,6 +273,7 @@ Tensor norm(const Tensor& x) { return norm(x, {}); }
 Tensor isnan(const Tensor& x) { return not_equal(x, x); }
 Tensor isfinite(const Tensor& x) {
   const PolicyScope inside(nullptr);
+  if (!is_floating(x.dtype())) return ones(x.shape(), {DType::boolean, x.device()});
   return less(abs(x.detach()), INFINITY);
 }
 
