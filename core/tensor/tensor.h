@@ -153,7 +153,7 @@ class Tensor {
   std::string to_string() const;
 
   // In-place changes, never recorded; error on a tensor that the tape tracks (use no_grad).
-  Tensor& fill_(double value);
+  Tensor& fill_(double value);  // error for a number that the dtype does not hold
   Tensor& zero_() { return fill_(0); }
   Tensor& copy_(const Tensor& from);            // any dtype, device; from broadcasts to this shape
   Tensor& add_(const Tensor& other, double factor = 1);
@@ -247,7 +247,9 @@ class Tensor {
   Reference<TensorBody> body_;
 };
 
-// --- making tensors. Error for a negative size, and for more bytes than 64 bits count.
+// --- making tensors. Error for a negative size, for more bytes than 64 bits count, and for a
+// number that the dtype does not hold. As in torch fractions are cut off for whole dtypes, any
+// number but 0 is true, and f16 and bf16 have infinity for large numbers.
 Tensor empty(const Shape& shape, TensorOptions options = {});
 Tensor zeros(const Shape& shape, TensorOptions options = {});
 Tensor ones(const Shape& shape, TensorOptions options = {});

@@ -5,6 +5,7 @@
 #include "core/autograd/overwrite.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/channels_last.h"
+#include "core/tensor/checks/held_number.h"
 #include "kernels/catalogue.h"
 
 #include <cmath>
@@ -214,6 +215,28 @@ bool holds(DType dtype, double whole) {
   return dtype != DType::i32 || std::abs(whole + 0.5) < 0x1p31;
 }
 
+// Error for a bound, the larger or the smaller of which and a number of x is asked for, that would
+// have to be a result but is none of the dtype. As in torch every bound beyond a floating dtype is
+// refused, and a whole one that all whole numbers keep is not.
+void check_bound(const char* name, DType dtype, double bound, bool is_least) {
+  if (is_floating(dtype)) return check_held(name, bound, dtype);
+  if (!is_whole(bound)) return check_held(name, bound, DType::f32);  // the result's
+  check(holds(dtype, bound) || is_least == (bound < 0),
+        "{}: the dtype does not hold the bound; got {} for {}", name, bound, name_of(dtype));
+}
+
+// Error for a scalar that would be cut to the dtype of the result.
+void check_scalar(BinaryOp kind, const char* name, DType dtype, double value, bool scalar_first) {
+  if (has_ties(kind)) check_bound(name, dtype, value, kind == BinaryOp::maximum);
+  if (kind != BinaryOp::pow || scalar_first) return;
+  if (is_16_bit(dtype)) check_held("pow", value, dtype);
+  if (is_floating(dtype) || !is_whole(value)) return;
+  check(value >= 0,
+        "pow: integers have no whole negative powers; got {} of {}, want a floating tensor", value,
+        name_of(dtype));
+  check_held("pow", value, dtype);
+}
+
 // The number in a floating dtype.
 double rounded(double value, DType dtype) { return scalar(value, {.dtype = dtype}).item(); }
 
@@ -233,10 +256,7 @@ Tensor binary_scalar(BinaryOp kind, Tensor x, double value, bool scalar_first) {
   check_numbers(row.name, kind == BinaryOp::sub && x.dtype() == DType::boolean);
   apply_policy(row.op, {&x});
   DType dtype = x.dtype();
-  const bool is_power_of_integers = kind == BinaryOp::pow && !is_floating(dtype) && !scalar_first;
-  check(!is_power_of_integers || value >= 0 || !is_whole(value),
-        "pow: integers have no whole negative powers; got {} of {}, want a floating tensor", value,
-        name_of(dtype));
+  check_scalar(kind, row.name, dtype, value, scalar_first);
   if (!is_floating(dtype))
     dtype = is_whole(value)
                 ? result_dtype(kind, promote(dtype, dtype == DType::boolean ? DType::i64 : dtype))
@@ -284,13 +304,13 @@ Tensor compare(const char* name, CompareOp kind, Tensor a, Tensor b) {
   return truth;
 }
 
-// A number as what x is compared with: rounded to a floating x's dtype; whole with whole numbers,
-// or an f32 if x's dtype does not hold it.
+// A number as what x is compared with: rounded to a floating x's dtype, where it may be infinity;
+// whole with whole numbers, or an f32 if x's dtype does not hold it.
 Tensor comparand(const char* name, const Tensor& x, double value) {
   check(x.defined(), "{}: argument is undefined", name);
   DType dtype = x.dtype() == DType::boolean ? DType::i64 : x.dtype();
   if (!is_floating(dtype) && !(is_whole(value) && holds(dtype, value))) dtype = DType::f32;
-  return scalar(value, {dtype, x.device()});
+  return scalar(dtype == DType::f32 ? static_cast<float>(value) : value, {dtype, x.device()});
 }
 
 int category(DType dtype) { return dtype == DType::boolean ? 0 : (is_floating(dtype) ? 2 : 1); }
@@ -332,6 +352,9 @@ DType promoted(const Tensor& a, const Tensor& b) {
 
 Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high) {
   check(low || high, "clamp: want at least one bound");
+  check(x.defined(), "clamp: argument is undefined");
+  if (low) check_bound("clamp", x.dtype(), *low, true);
+  if (high) check_bound("clamp", x.dtype(), *high, false);
   Tensor y, is_inside;
   {
     const NoGradGuard no_grad;

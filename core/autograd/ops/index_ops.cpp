@@ -4,6 +4,7 @@
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/checks/checked_index.h"
+#include "core/tensor/checks/held_number.h"
 #include "kernels/catalogue.h"
 
 namespace booster {
@@ -181,6 +182,7 @@ Tensor scatter(const Tensor& given, int64_t dim, const Tensor& index, const Tens
 
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, double value) {
   check(x.defined() && index.defined(), "scatter: argument is undefined");
+  check_held("scatter", value, x.dtype());
   return scatter(x, dim, index, full(index.shape(), value, {x.dtype(), x.device()}));
 }
 

@@ -4,6 +4,7 @@
 #include "core/autograd/ops/defined.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/channels_last.h"
+#include "core/tensor/checks/held_number.h"
 #include "kernels/catalogue.h"
 
 #include <algorithm>
@@ -182,6 +183,7 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
   check(broadcast_shapes("masked_fill", mask.shape(), x.shape()) == x.shape(),
         "masked_fill: the mask is larger; got {}, want a shape that broadcasts to {}", mask.shape(),
         x.shape());
+  check_held("masked_fill", value, x.dtype());
   const PolicyScope inside(nullptr);
   return where(mask, scalar(value, {x.dtype(), x.device()}), x);
 }
