@@ -76,14 +76,33 @@ void check_keeps_dtype(const char* op, const Tensor& x, DType other, double fact
         "tensor",
         op, name_of(x.dtype()), name_of(other), factor);
 }
+
+bool is_tracked(const Tensor& x) { return x.defined() && x.requires_grad(); }
 }  // namespace
 
-void Tensor::check_in_place(const char* op) const {
+// What the tape cannot follow would lose a gradient.
+void Tensor::check_in_place(const char* op, const Tensor& source) const {
   check(defined(), "{}: tensor is undefined", op);
-  check(!grad_enabled() || !requires_grad(),
-        "{}: in-place changes of a tensor that requires gradients are not recorded; got grad mode "
-        "on, want a NoGradGuard (or detach())",
+  if (!grad_enabled() || !is_floating(dtype())) return;
+  if (!requires_grad() && !is_tracked(source)) return;
+  check(!requires_grad() || !body_->tracking->is_leaf(),
+        "{}: a leaf that requires gradients is not changed in place; got grad mode on, want a "
+        "NoGradGuard (or detach())",
         op);
+  check(body_->is_detached || body_->storage->references() == 1,
+        "{}: gradients do not follow a change of memory that another tensor shares, such as a view "
+        "or what a gradient needs; got grad mode on, want a NoGradGuard, detach() of the source or "
+        "a function that returns its result (add, cat, where, scatter)",
+        op);
+  check(!is_tracked(source) || source.device() == device(),
+        "{}: gradients do not follow a copy to another device; got grad mode on, want detach() of "
+        "the source",
+        op);
+}
+
+void Tensor::record_in_place(const InPlaceCall& call, const Tensor& source) const {
+  const Tensor& tracked = requires_grad() ? *this : source;
+  if (is_tracked(tracked)) tracked.body_->tracking->record(*this, source, call);
 }
 
 double Tensor::item() const {
@@ -122,6 +141,7 @@ Tensor& Tensor::fill_(double value) {
   check_in_place("fill_");
   check_fill("fill_", value, dtype());
   fill_with(*this, value);
+  record_in_place({"fill_", 0, 0});
   return *this;
 }
 
@@ -141,19 +161,20 @@ Tensor widened(const char* op, const Tensor& from, const Tensor& to) {
 }  // namespace
 
 Tensor& Tensor::copy_(const Tensor& from) {
-  check_in_place("copy_");
   check(from.defined(), "copy_: source is undefined");
+  check_in_place("copy_", from);
   check_places_apart("copy_", *this);
   const Tensor here = widened("copy_", from.to(device()), *this);
   copy_to_part(*this, here);
   if (!kept_part(*this).defined() || has_memory(*this))
     kernels::on(device()).copy(view(), here.view());
   bump_version();
+  record_in_place({"copy_", 0, 1}, from);
   return *this;
 }
 
 Tensor& Tensor::add_(const Tensor& other, double factor) {
-  check_in_place("add_");
+  check_in_place("add_", other);
   check_keeps_dtype("add_", *this, other.dtype(), factor);
   check_held("add_", dtype() == DType::u8 ? std::abs(factor) : factor, dtype());
   check_places_apart("add_", *this);
@@ -167,6 +188,7 @@ Tensor& Tensor::add_(const Tensor& other, double factor) {
     table.accumulate(view(), scaled.view());
   }
   bump_version();
+  record_in_place({"add_", 1, factor}, other);
   return *this;
 }
 
@@ -177,6 +199,7 @@ Tensor& Tensor::mul_(double factor) {
   check_places_apart("mul_", *this);
   kernels::on(device()).binary_scalar(kernels::BinaryOp::mul, view(), view(), factor, false);
   bump_version();
+  record_in_place({"mul_", factor, 0});
   return *this;
 }
 

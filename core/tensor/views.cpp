@@ -214,7 +214,9 @@ namespace booster {
 
 Tensor Tensor::detach() const {
   check(defined(), "detach: tensor is undefined");
-  return untracked::window(*this, shape(), strides(), body_->offset);
+  const Tensor x = untracked::window(*this, shape(), strides(), body_->offset);
+  x.body_->is_detached = true;
+  return x;
 }
 
 }  // namespace booster
