@@ -4,6 +4,7 @@
 #include "core/autograd/ops/defined.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/channels_last.h"
+#include "core/tensor/checks/first_outside.h"
 #include "core/tensor/checks/held_number.h"
 #include "kernels/catalogue.h"
 
@@ -204,11 +205,9 @@ Tensor one_hot(const Tensor& index, int64_t classes) {
   check_defined("one_hot", index);
   check(index.dtype() == DType::i64, "one_hot: index must be i64; got {}", name_of(index.dtype()));
   check(classes >= 1, "one_hot: want at least one class; got {}", classes);
-  const Tensor outside =
-      add(untracked::cast(less(index, 0.0), DType::i64),
-          untracked::cast(greater_equal(index, static_cast<double>(classes)), DType::i64));
-  check(index.numel() == 0 || sum(outside).item() == 0,
-        "one_hot: an index is out of range; want 0 to {}", classes - 1);
+  if (const int64_t at = first_outside(index, 0, static_cast<double>(classes - 1)); at >= 0)
+    fail("one_hot: index out of range; got {} at position {}, want 0 to {}",
+         index.to_vector<int64_t>()[static_cast<size_t>(at)], at, classes - 1);
   const Tensor numbers = arange(classes, {DType::i64, index.device()});
   return untracked::cast(equal(untracked::unsqueeze(index, -1), numbers), DType::i64);
 }
