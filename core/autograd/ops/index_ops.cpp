@@ -4,10 +4,14 @@
 
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
+#include "core/autograd/ops/vectors.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/checks/checked_index.h"
 #include "core/tensor/checks/held_number.h"
 #include "kernels/catalogue.h"
+
+#include <algorithm>
+#include <initializer_list>
 
 namespace booster {
 namespace {
@@ -136,6 +140,10 @@ Tensor slices_of(const char* op, const Tensor& x, int d, const Tensor& places, c
   return selected(y, x, d, checked_places(op, bad, places, x.shape()[d], given, least));
 }
 
+bool has_scalar(std::initializer_list<Tensor> arguments) {
+  return std::ranges::any_of(arguments, [](const Tensor& x) { return x.ndim() == 0; });
+}
+
 // What scatter and scatter_add are given, checked; numbers as many as the index.
 struct Scatter {
   Tensor x, places, numbers;
@@ -168,7 +176,12 @@ Tensor index_select(const Tensor& given, int64_t dim, const Tensor& index) {
   Tensor x = given;
   check(x.defined(), "index_select: argument is undefined");
   const Tensor places = dense_index("index_select", index);
-  check(index.ndim() == 1, "index_select: index must be a vector; got {}", index.shape());
+  check(index.ndim() <= 1, "index_select: index must be a vector; got {}", index.shape());
+  if (x.ndim() == 0) {
+    check(index.numel() == 1, "index_select: want one position in one element; got {}",
+          index.numel());
+    return reshape(index_select(as_vector(x), dim, index), {});
+  }
   apply_policy(Op::index_select, {&x});
   const int d = normal_dim("index_select", dim, x.ndim());
   return slices_of("index_select", x, d, places, places, 0);
@@ -186,7 +199,9 @@ Tensor slices_at(const char* op, const Tensor& x, int dim, const Tensor& positio
 
 Tensor gather(const Tensor& given, int64_t dim, const Tensor& index) {
   Tensor x = given;
-  check(x.defined(), "gather: argument is undefined");
+  check(x.defined() && index.defined(), "gather: argument is undefined");
+  if (has_scalar({x, index}))
+    return reshape(gather(as_vector(x), dim, as_vector(index)), index.shape());
   apply_policy(Op::gather, {&x});
   const int d = normal_dim("gather", dim, x.ndim());
   const Tensor places = places_in("gather", x, d, index);
@@ -197,7 +212,9 @@ Tensor gather(const Tensor& given, int64_t dim, const Tensor& index) {
 
 Tensor scatter(const Tensor& given, int64_t dim, const Tensor& index, const Tensor& numbers) {
   Tensor x = given, src = numbers;
-  check(x.defined() && src.defined(), "scatter: argument is undefined");
+  check(x.defined() && index.defined() && src.defined(), "scatter: argument is undefined");
+  if (has_scalar({x, index, src}))
+    return reshape(scatter(as_vector(x), dim, as_vector(index), as_vector(src)), x.shape());
   apply_policy(Op::scatter, {&x, &src});
   const Scatter to = checked("scatter", x, dim, index, src);
   return written_at(to.x, to.d, to.places, to.numbers);
@@ -211,7 +228,9 @@ Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, double value) 
 
 Tensor scatter_add(const Tensor& given, int64_t dim, const Tensor& index, const Tensor& terms) {
   Tensor x = given, src = terms;
-  check(x.defined() && src.defined(), "scatter_add: argument is undefined");
+  check(x.defined() && index.defined() && src.defined(), "scatter_add: argument is undefined");
+  if (has_scalar({x, index, src}))
+    return reshape(scatter_add(as_vector(x), dim, as_vector(index), as_vector(src)), x.shape());
   apply_policy(Op::scatter_add, {&x, &src});
   const Scatter to = checked("scatter_add", x, dim, index, src);
   return added_at(to.x, to.d, to.places, to.numbers);

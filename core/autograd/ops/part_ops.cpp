@@ -151,9 +151,10 @@ Tensor flip(const Tensor& x, const std::vector<int64_t>& dims) {
   Tensor y = x;
   std::vector<int> seen;
   for (const int64_t dim : dims) {
-    const int d = normal_dim("flip", dim, x.ndim());
+    const int d = normal_dim_or_only("flip", dim, x.ndim());
     check(std::ranges::find(seen, d) == seen.end(), "flip: dimension {} is named twice", dim);
     seen.push_back(d);
+    if (x.ndim() == 0) continue;
     std::vector<int64_t> order(static_cast<size_t>(x.shape()[d]));
     std::iota(order.rbegin(), order.rend(), 0);
     y = index_select(y, d, from_vector(order, {x.shape()[d]}).to(x.device()));
