@@ -66,7 +66,7 @@ void Tensor::check_host_access(DType wanted) const {
 }
 
 namespace {
-// What is not whole would be cut off, and what is neither true nor false become true.
+// Refuses what the dtype would change: a fraction would be cut off, a number become true.
 void check_keeps_dtype(const char* op, const Tensor& x, DType other, double factor) {
   const bool is_whole = factor == std::floor(factor) && std::abs(factor) < 0x1p63;
   const bool stays_whole = !is_floating(other) && is_whole;
@@ -80,7 +80,7 @@ void check_keeps_dtype(const char* op, const Tensor& x, DType other, double fact
 bool is_tracked(const Tensor& x) { return x.defined() && x.requires_grad(); }
 }  // namespace
 
-// What the tape cannot follow would lose a gradient.
+// Refuses what the tape cannot follow: a gradient would be lost.
 void Tensor::check_in_place(const char* op, const Tensor& source) const {
   check(defined(), "{}: tensor is undefined", op);
   if (!grad_enabled() || !is_floating(dtype())) return;

@@ -75,7 +75,7 @@ void check_device(const char* name, const Tensor& a, const Tensor& b) {
   check(a.device() == b.device(), "{}: arguments are on different devices", name);
 }
 
-// As in torch a mask has no sign and no fraction, so that no minus is taken for an inversion.
+// As in torch a mask has no sign and no fraction: a minus would be taken for an inversion.
 bool takes_bool(UnaryOp op) {
   return !keeps_integers(op) || op == UnaryOp::square || op == UnaryOp::sign;
 }
@@ -215,9 +215,8 @@ bool holds(DType dtype, double whole) {
   return dtype != DType::i32 || std::abs(whole + 0.5) < 0x1p31;
 }
 
-// Error for a bound, the larger or the smaller of which and a number of x is asked for, that would
-// have to be a result but is none of the dtype. As in torch every bound beyond a floating dtype is
-// refused, and a whole one that all whole numbers keep is not.
+// Refuses a bound that the result does not hold: as in torch every bound beyond a floating dtype,
+// but a whole one only where it would be the result.
 void check_bound(const char* name, DType dtype, double bound, bool is_least) {
   if (is_floating(dtype)) return check_held(name, bound, dtype);
   if (!is_whole(bound)) return check_held(name, bound, DType::f32);  // the result's
@@ -225,7 +224,7 @@ void check_bound(const char* name, DType dtype, double bound, bool is_least) {
         "{}: the dtype does not hold the bound; got {} for {}", name, bound, name_of(dtype));
 }
 
-// Error for a scalar that would be cut to the dtype of the result.
+// Refuses a scalar that the result's dtype would change.
 void check_scalar(BinaryOp kind, const char* name, DType dtype, double value, bool scalar_first) {
   if (has_ties(kind)) check_bound(name, dtype, value, kind == BinaryOp::maximum);
   if (kind != BinaryOp::pow || scalar_first) return;

@@ -25,8 +25,7 @@ std::pair<Tensor, Tensor> ordered(Op op, const Tensor& given, int64_t dim, bool 
   const char* name = name_of(op);
   check_defined(name, x);
   if (x.ndim() == 0) {
-    // As in torch its one element is also the first none of it.
-    if (count == 0) count = 1;
+    if (count == 0) count = 1;  // as in torch
     const auto [values, index] = ordered(op, as_vector(x), dim, descending, count);
     return {reshape(values, {}), untracked::reshape(index, {})};
   }

@@ -6,7 +6,7 @@
 
 namespace booster {
 
-// x, or a view of one dimension; recorded.
+// Returns x, or its one element as a vector; recorded.
 inline Tensor as_vector(const Tensor& x) { return x.ndim() > 0 ? x : reshape(x, {1}); }
 
 }  // namespace booster

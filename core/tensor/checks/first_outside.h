@@ -5,8 +5,8 @@
 
 namespace booster {
 
-// Position in row-major order of the first number that is not in [least, most], as a nan; -1 if all
-// are. Waits for the device.
+// Position in row-major order of the first number outside of [least, most], nan included; -1 if
+// there is none. Waits for the device.
 int64_t first_outside(const Tensor& x, double least, double most);
 
 }  // namespace booster
