@@ -8,8 +8,8 @@
 //
 // Parameters keep shape and name. Reading or writing their values outside a pass throws, except
 // within WholeParameters (booster/training/boosted.h). Writing whole values by copy_, as
-// load_state_dict does, keeps this rank's part. Where autocast casts parameters, the 16-bit copies stay from
-// forward to backward. Inside no_sync gradients are whole.
+// load_state_dict does, keeps this rank's part. Where autocast casts parameters, the 16-bit copies
+// stay from forward to backward. Inside no_sync gradients are whole.
 #pragma once
 
 #include "core/nn/no_options.h"

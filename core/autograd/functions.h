@@ -1,7 +1,13 @@
 // Differentiable functions on tensors: arithmetic, shapes, reductions, matrix products. Names and
 // semantics follow PyTorch's functions of the same name; mixed dtypes promote in the same way (bool
 // < u8 < i32 < i64 < floating; f16 with bf16 gives f32; a C++ scalar never changes the dtype of a
-// floating tensor). Errors name the op, what it got and what it wants.
+// floating tensor). Errors name the op, what it got and what it wants; those about numbers in a
+// tensor name one of them and its position in row-major order.
+//
+// As in PyTorch: functions of a dimension take 0 and -1 for a tensor without any, as for a vector
+// of one element, unless they cut it (narrow, select, slice, split, chunk, unbind, cat). neg, abs,
+// floor, round, relu and sub refuse bool, pow refuses two: equal(mask, 0) inverts a mask. Numbers
+// that are written into a tensor, bounds and whole exponents must be numbers of its dtype.
 #pragma once
 
 #include "core/autograd/indexing.h"
@@ -86,12 +92,12 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& sizes, double value = 0)
 // edge) or "circular" (from the other end; at most as wide). All but "constant" pad 1 to 3
 // dimensions, which one or two unpadded ones precede.
 Tensor pad(const Tensor& x, const std::vector<int64_t>& sizes, const std::string& mode);
-// `value` where the mask, which broadcasts to x, is true.
+// `value`, a number of x's dtype, where the mask, which broadcasts to x, is true.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
 // Of matrices (..., rows, columns): tril zeroes the elements above the diagonal, triu those below.
 Tensor tril(const Tensor& x, int64_t diagonal = 0);
 Tensor triu(const Tensor& x, int64_t diagonal = 0);
-// i64 (index shape..., classes)
+// i64 (index shape..., classes). Error for an index outside.
 Tensor one_hot(const Tensor& index, int64_t classes);
 // Slices of a dimension at positions (n), i64 or i32. Error for a position out of range.
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);

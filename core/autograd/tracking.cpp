@@ -57,7 +57,7 @@ Tensor& Tensor::requires_grad_(bool requires_grad) {
 bool Tensor::is_leaf() const {
   check(defined(), "is_leaf: tensor is undefined");
   const TapeState* state = tape_state(*this);
-  return !state || !state->node;
+  return !state || state->is_leaf();
 }
 
 Tensor Tensor::grad() const {

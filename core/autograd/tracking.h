@@ -15,6 +15,9 @@ struct CastCopy {
 };
 
 struct TapeState : Tracking {
+  bool is_leaf() const override { return !node; }
+  void record(const Tensor& target, const Tensor& source, const InPlaceCall& call) const override;
+
   Reference<Node> node;          // the call that produced this tensor; empty for a leaf
   int output = 0;                // which of its results
   bool made_by_op = false;       // see mark_result; known only under some policies

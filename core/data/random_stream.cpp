@@ -36,7 +36,8 @@ uint32_t RandomStream::bits() {
 double RandomStream::uniform(double low, double high) {
   const uint64_t first = bits(), second = bits();
   const uint64_t wide = first << 21 ^ second >> 11;  // 53 bits
-  return low + (high - low) * (static_cast<double>(wide) * 0x1p-53);
+  const double x = low + (high - low) * (static_cast<double>(wide) * 0x1p-53);
+  return x < high || low == high ? x : std::nextafter(high, low);  // the sum may be rounded up
 }
 
 int64_t RandomStream::below(int64_t n) {

@@ -5,6 +5,7 @@
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "core/nn/arguments.h"
+#include "core/tensor/checks/first_outside.h"
 
 namespace booster {
 namespace {
@@ -159,14 +160,11 @@ Tensor binary_cross_entropy(const Tensor& probability, const Tensor& target,
         "binary_cross_entropy: pos_weight is for logits; use binary_cross_entropy_with_logits");
   const Pair pair = entered(Op::binary_cross_entropy, probability, target);
   const PolicyScope inside(nullptr);
-  if (pair.output.numel() > 0) {
-    const NoGradGuard no_grad;
-    const double low = amin(pair.output).item(), high = amax(pair.output).item();
-    check(low >= 0 && high <= 1,
-          "binary_cross_entropy: output is not a probability; got {} to {}, want 0 to 1 (logits go "
-          "to binary_cross_entropy_with_logits)",
-          low, high);
-  }
+  if (const int64_t at = first_outside(pair.output, 0, 1); at >= 0)
+    fail(
+        "binary_cross_entropy: output is not a probability; got {} at position {}, want 0 to 1 "
+        "(logits go to binary_cross_entropy_with_logits)",
+        pair.output.to_vector<double>()[static_cast<size_t>(at)], at);
   return reduced(weighted(binary_entropy(pair.output, pair.target), options.weight),
                  options.reduction);
 }

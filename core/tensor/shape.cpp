@@ -71,6 +71,10 @@ int normal_dim(const char* op, int64_t dim, int ndim) {
   return static_cast<int>(dim < 0 ? dim + ndim : dim);
 }
 
+int normal_dim_or_only(const char* op, int64_t dim, int ndim) {
+  return normal_dim(op, dim, std::max(ndim, 1));
+}
+
 }  // namespace booster
 
 fmt::format_context::iterator fmt::formatter<booster::Shape>::format(

@@ -72,6 +72,9 @@ int64_t dense_bytes(const char* op, const Shape& shape, DType dtype);
 
 // Dimension in [0, ndim) from one in [-ndim, ndim); an error names `op` otherwise.
 int normal_dim(const char* op, int64_t dim, int ndim);
+// The same for functions that, as torch's, take a tensor without dimensions as one of a single
+// element: there 0 and -1 give 0, which its shape does not have.
+int normal_dim_or_only(const char* op, int64_t dim, int ndim);
 
 }  // namespace booster
 

@@ -2,6 +2,7 @@
 
 #include "core/tensor/absence.h"
 #include "core/tensor/grad_mode.h"
+#include "core/tensor/held_number.h"
 #include "core/tensor/host_reads.h"
 #include "core/tensor/later_checks.h"
 #include "core/tensor/overlap.h"
@@ -65,21 +66,43 @@ void Tensor::check_host_access(DType wanted) const {
 }
 
 namespace {
-// What is not whole would be cut off.
-void check_stays_whole(const char* op, const Tensor& x, DType other, double factor) {
-  check(is_floating(x.dtype()) || (!is_floating(other) && factor == std::floor(factor)),
+// Refuses what the dtype would change: a fraction would be cut off, a number become true.
+void check_keeps_dtype(const char* op, const Tensor& x, DType other, double factor) {
+  const bool is_whole = factor == std::floor(factor) && std::abs(factor) < 0x1p63;
+  const bool stays_whole = !is_floating(other) && is_whole;
+  const bool stays_bool = x.dtype() != DType::boolean || other == DType::boolean;
+  check(is_floating(x.dtype()) || (stays_whole && stays_bool),
         "{}: a result in place keeps its dtype; got {} with {} and factor {}, want a floating "
         "tensor",
         op, name_of(x.dtype()), name_of(other), factor);
 }
+
+bool is_tracked(const Tensor& x) { return x.defined() && x.requires_grad(); }
 }  // namespace
 
-void Tensor::check_in_place(const char* op) const {
+// Refuses what the tape cannot follow: a gradient would be lost.
+void Tensor::check_in_place(const char* op, const Tensor& source) const {
   check(defined(), "{}: tensor is undefined", op);
-  check(!grad_enabled() || !requires_grad(),
-        "{}: in-place changes of a tensor that requires gradients are not recorded; got grad mode "
-        "on, want a NoGradGuard (or detach())",
+  if (!grad_enabled() || !is_floating(dtype())) return;
+  if (!requires_grad() && !is_tracked(source)) return;
+  check(!requires_grad() || !body_->tracking->is_leaf(),
+        "{}: a leaf that requires gradients is not changed in place; got grad mode on, want a "
+        "NoGradGuard (or detach())",
         op);
+  check(body_->is_detached || body_->storage->references() == 1,
+        "{}: gradients do not follow a change of memory that another tensor shares, such as a view "
+        "or what a gradient needs; got grad mode on, want a NoGradGuard, detach() of the source or "
+        "a function that returns its result (add, cat, where, scatter)",
+        op);
+  check(!is_tracked(source) || source.device() == device(),
+        "{}: gradients do not follow a copy to another device; got grad mode on, want detach() of "
+        "the source",
+        op);
+}
+
+void Tensor::record_in_place(const InPlaceCall& call, const Tensor& source) const {
+  const Tensor& tracked = requires_grad() ? *this : source;
+  if (is_tracked(tracked)) tracked.body_->tracking->record(*this, source, call);
 }
 
 double Tensor::item() const {
@@ -105,12 +128,20 @@ template std::vector<int64_t> Tensor::to_vector() const;
 template std::vector<uint8_t> Tensor::to_vector() const;
 template std::vector<bool> Tensor::to_vector() const;
 
+namespace {
+
+void fill_with(const Tensor& x, double value) {
+  write_numbers(x, [value](const Tensor& x) { kernels::on(x.device()).fill(x.view(), value); });
+  x.bump_version();
+}
+
+}  // namespace
+
 Tensor& Tensor::fill_(double value) {
   check_in_place("fill_");
-  write_numbers(*this, [value](const Tensor& x) {
-    kernels::on(x.device()).fill(x.view(), value);
-  });
-  bump_version();
+  check_fill("fill_", value, dtype());
+  fill_with(*this, value);
+  record_in_place({"fill_", 0, 0});
   return *this;
 }
 
@@ -130,20 +161,22 @@ Tensor widened(const char* op, const Tensor& from, const Tensor& to) {
 }  // namespace
 
 Tensor& Tensor::copy_(const Tensor& from) {
-  check_in_place("copy_");
   check(from.defined(), "copy_: source is undefined");
+  check_in_place("copy_", from);
   check_places_apart("copy_", *this);
   const Tensor here = widened("copy_", from.to(device()), *this);
   copy_to_part(*this, here);
   if (!kept_part(*this).defined() || has_memory(*this))
     kernels::on(device()).copy(view(), here.view());
   bump_version();
+  record_in_place({"copy_", 0, 1}, from);
   return *this;
 }
 
 Tensor& Tensor::add_(const Tensor& other, double factor) {
-  check_in_place("add_");
-  check_stays_whole("add_", *this, other.dtype(), factor);
+  check_in_place("add_", other);
+  check_keeps_dtype("add_", *this, other.dtype(), factor);
+  check_held("add_", dtype() == DType::u8 ? std::abs(factor) : factor, dtype());
   check_places_apart("add_", *this);
   const Tensor wide = widened("add_", other, *this);
   const auto& table = kernels::on(device());
@@ -155,15 +188,18 @@ Tensor& Tensor::add_(const Tensor& other, double factor) {
     table.accumulate(view(), scaled.view());
   }
   bump_version();
+  record_in_place({"add_", 1, factor}, other);
   return *this;
 }
 
 Tensor& Tensor::mul_(double factor) {
   check_in_place("mul_");
-  check_stays_whole("mul_", *this, dtype(), factor);
+  const bool is_bool = dtype() == DType::boolean;  // true times a number is a number
+  check_keeps_dtype("mul_", *this, is_bool ? DType::i64 : dtype(), factor);
   check_places_apart("mul_", *this);
   kernels::on(device()).binary_scalar(kernels::BinaryOp::mul, view(), view(), factor, false);
   bump_version();
+  record_in_place({"mul_", factor, 0});
   return *this;
 }
 
@@ -197,12 +233,23 @@ Tensor empty(const Shape& shape, TensorOptions options) {
   return Tensor(std::move(body));
 }
 
+namespace {
+
+Tensor filled(const char* op, const Shape& shape, double value, TensorOptions options) {
+  check_fill(op, value, options.dtype);
+  const Tensor x = empty(shape, options);
+  fill_with(x, value);
+  return x;
+}
+
+}  // namespace
+
 Tensor full(const Shape& shape, double value, TensorOptions options) {
-  return empty(shape, options).fill_(value);
+  return filled("full", shape, value, options);
 }
 Tensor zeros(const Shape& shape, TensorOptions options) { return full(shape, 0, options); }
 Tensor ones(const Shape& shape, TensorOptions options) { return full(shape, 1, options); }
-Tensor scalar(double value, TensorOptions options) { return full({}, value, options); }
+Tensor scalar(double value, TensorOptions options) { return filled("scalar", {}, value, options); }
 Tensor empty_like(const Tensor& x) { return empty(x.shape(), {x.dtype(), x.device()}); }
 Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), {x.dtype(), x.device()}); }
 Tensor ones_like(const Tensor& x) { return ones(x.shape(), {x.dtype(), x.device()}); }
@@ -222,6 +269,7 @@ Tensor arange_there(int64_t n, TensorOptions options) {
 
 Tensor arange(int64_t n, TensorOptions options) {
   check(n >= 0, "arange: negative length; got {}", n);
+  check(options.dtype != DType::boolean, "arange: want a dtype of numbers; got bool");
   if (options.device != Device{} && n > 0) return arange_there(n, options);
   Tensor values = empty({n}, {.dtype = DType::i64});
   for (int64_t i = 0; i < n; ++i) values.data<int64_t>()[i] = i;
@@ -231,6 +279,8 @@ Tensor arange(int64_t n, TensorOptions options) {
 // Each half is counted from its own end, so that both ends are exact.
 Tensor linspace(double first, double last, int64_t n, TensorOptions options) {
   check(n >= 0, "linspace: negative length; got {}", n);
+  check(options.dtype != DType::boolean, "linspace: want a dtype of numbers; got bool");
+  for (const double end : {first, last}) check_held("linspace", end, options.dtype);
   const double step = n > 1 ? (last - first) / static_cast<double>(n - 1) : 0;
   std::vector<double> values(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i)

@@ -3,7 +3,8 @@
 //
 // Copying a Tensor copies the handle, not the numbers; views share storage. Distinct tensors may be
 // used from distinct threads; a single tensor must be used by one thread at a time. Functions here
-// never record on the tape: differentiable functions live in core/autograd.
+// never record on the tape, but for in-place changes: differentiable functions live in
+// core/autograd.
 #pragma once
 
 #include "core/tensor/memory/memory_tag.h"
@@ -58,9 +59,20 @@ void note_change(const Reference<Storage>& storage);
 class Tensor;
 class Index;  // core/autograd/indexing.h
 
+// What an in-place call makes of its target: kept * target + added * source.
+struct InPlaceCall {
+  const char* name;
+  double kept, added;
+};
+
 // Autograd's state of a tensor; core/autograd derives from it.
 struct Tracking {
   virtual ~Tracking() = default;
+  virtual bool is_leaf() const = 0;
+  // Records a call, where gradients are on. The state is the target's or the source's; a call
+  // without a source has an undefined one.
+  virtual void record(const Tensor& target, const Tensor& source,
+                      const InPlaceCall& call) const = 0;
   bool requires_grad = false;
 };
 
@@ -73,6 +85,7 @@ struct TensorBody : Counted {
   Shape shape;
   Shape strides;
   DType dtype = DType::f32;
+  bool is_detached = false;  // by detach(): what is written to it leaves other tapes alone
   std::unique_ptr<Tracking> tracking;
 };
 
@@ -152,8 +165,12 @@ class Tensor {
   // Values as text, with long tensors abbreviated: "[[1, 2], [3, 4]] f32 (2, 2)".
   std::string to_string() const;
 
-  // In-place changes, never recorded; error on a tensor that the tape tracks (use no_grad).
-  Tensor& fill_(double value);
+  // In-place changes. As in torch they are recorded while gradients are on: if the tensor is a
+  // result on the tape, or what it reads requires gradients, it becomes the call's result. Errors
+  // then: a leaf that requires gradients, memory that another tensor shares (a view, or what a
+  // gradient needs) unless this one was detached from it, a source on another device. Within
+  // NoGradGuard nothing is recorded.
+  Tensor& fill_(double value);  // error for a number that the dtype does not hold
   Tensor& zero_() { return fill_(0); }
   Tensor& copy_(const Tensor& from);            // any dtype, device; from broadcasts to this shape
   Tensor& add_(const Tensor& other, double factor = 1);
@@ -243,11 +260,14 @@ class Tensor {
   [[noreturn]] static void refuse_undefined(const char* call);
   Tensor cast_to(DType dtype) const;
   void check_host_access(DType dtype) const;
-  void check_in_place(const char* op) const;
+  void check_in_place(const char* op, const Tensor& source = Tensor()) const;
+  void record_in_place(const InPlaceCall& call, const Tensor& source = Tensor()) const;
   Reference<TensorBody> body_;
 };
 
-// --- making tensors. Error for a negative size, and for more bytes than 64 bits count.
+// --- making tensors. Error for a negative size, for more bytes than 64 bits count, and for a
+// number that the dtype does not hold. As in torch fractions are cut off for whole dtypes, any
+// number but 0 is true, and f16 and bf16 have infinity for large numbers.
 Tensor empty(const Shape& shape, TensorOptions options = {});
 Tensor zeros(const Shape& shape, TensorOptions options = {});
 Tensor ones(const Shape& shape, TensorOptions options = {});

@@ -120,8 +120,8 @@ Tensor permute(const Tensor& x, const std::vector<int>& order) {
 }
 
 Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1) {
-  const int a = normal_dim("transpose", dim0, x.ndim()),
-            b = normal_dim("transpose", dim1, x.ndim());
+  const int a = normal_dim_or_only("transpose", dim0, x.ndim()),
+            b = normal_dim_or_only("transpose", dim1, x.ndim());
   Shape shape = x.shape(), strides = x.strides();
   std::swap(shape[a], shape[b]);
   std::swap(strides[a], strides[b]);
@@ -173,9 +173,9 @@ Tensor unsqueeze(const Tensor& x, int64_t dim) {
 }
 
 Tensor squeeze(const Tensor& x, int64_t dim) {
-  const int d = normal_dim("squeeze", dim, x.ndim());
+  const int d = normal_dim_or_only("squeeze", dim, x.ndim());
   Shape shape = x.shape(), strides = x.strides();
-  if (shape[d] == 1) {
+  if (x.ndim() > 0 && shape[d] == 1) {
     shape.erase(d);
     strides.erase(d);
   }
@@ -214,7 +214,9 @@ namespace booster {
 
 Tensor Tensor::detach() const {
   check(defined(), "detach: tensor is undefined");
-  return untracked::window(*this, shape(), strides(), body_->offset);
+  const Tensor x = untracked::window(*this, shape(), strides(), body_->offset);
+  x.body_->is_detached = true;
+  return x;
 }
 
 }  // namespace booster

@@ -168,7 +168,8 @@ void copy(View out, View in) {
 }
 
 void fill(View out, double value) {
-  int64_t integer = static_cast<int64_t>(value);
+  // Every number but 0 is true, a fraction too.
+  int64_t integer = out.dtype == DType::boolean ? value != 0 : static_cast<int64_t>(value);
   if (!is_floating(out.dtype)) return copy(out, broadcast_value(out, DType::i64, &integer));
 #ifdef BOOSTER_ON_GPU
   // Computed in f32, it is written by whole quads.

@@ -127,6 +127,7 @@ KERNEL_FN float erf_(float x) {
 }
 
 KERNEL_FN float sigmoid_(float x) { return 1.0f / (1.0f + exp_(-x)); }
+KERNEL_FN float abs_(float x) { return __builtin_fabsf(x); }
 KERNEL_FN float sqrt_(float x) { return __builtin_sqrtf(x); }
 KERNEL_FN float sin_(float x) { return ::sinf(x); }
 KERNEL_FN float cos_(float x) { return ::cosf(x); }
@@ -140,6 +141,7 @@ KERNEL_FN double log_(double x) { return ::log(x); }
 KERNEL_FN double tanh_(double x) { return ::tanh(x); }
 KERNEL_FN double erf_(double x) { return ::erf(x); }
 KERNEL_FN double sigmoid_(double x) { return 1.0 / (1.0 + ::exp(-x)); }
+KERNEL_FN double abs_(double x) { return __builtin_fabs(x); }
 KERNEL_FN double sqrt_(double x) { return __builtin_sqrt(x); }
 KERNEL_FN double sin_(double x) { return ::sin(x); }
 KERNEL_FN double cos_(double x) { return ::cos(x); }
@@ -154,6 +156,7 @@ KERNEL_FN int64_t log_(int64_t x) { return int64_t(::log(double(x))); }
 KERNEL_FN int64_t tanh_(int64_t x) { return int64_t(::tanh(double(x))); }
 KERNEL_FN int64_t erf_(int64_t x) { return int64_t(::erf(double(x))); }
 KERNEL_FN int64_t sigmoid_(int64_t x) { return int64_t(sigmoid_(double(x))); }
+KERNEL_FN int64_t abs_(int64_t x) { return x < 0 ? -x : x; }
 KERNEL_FN int64_t sqrt_(int64_t x) { return int64_t(__builtin_sqrt(double(x))); }
 KERNEL_FN int64_t sin_(int64_t x) { return int64_t(::sin(double(x))); }
 KERNEL_FN int64_t cos_(int64_t x) { return int64_t(::cos(double(x))); }

@@ -2,6 +2,7 @@
 #include "kernels/numbers/random.h"
 
 #include "kernels/catalogue.h"
+#include "kernels/numbers/compute_type.h"
 #include "kernels/numbers/convert.h"
 #include "kernels/numbers/math.h"
 
@@ -14,10 +15,13 @@ namespace {
 
 // Distributions: element i of a run from the run's n random numbers; a run begins at a multiple of
 // four.
+template <class C>
 struct Uniform {
-  float from, span;
-  KERNEL_FN float operator()(const uint32_t* bits, int64_t i, int64_t) const {
-    return from + span * unit_float(bits[i]);
+  C from, span;
+  C least, most;  // rounding of the sum, or to the result's dtype, leads no further
+  KERNEL_FN C operator()(const uint32_t* bits, int64_t i, int64_t) const {
+    const C x = from + span * C(unit_float(bits[i]));
+    return x > most ? most : (x < least ? least : x);
   }
 };
 
@@ -60,7 +64,7 @@ void for_each_four(int64_t size, RandomPosition position, Body body) {
 template <class Rule>
 void generate(const View& out, RandomPosition position, Rule rule) {
   for_each_four(out.size(), position, [=] ON_DEVICE(const uint32_t* bits, int64_t begin, int n) {
-    float value[quad] = {};
+    decltype(rule(bits, 0, n)) value[quad] = {};
 #pragma unroll
     for (int i = 0; i < quad; ++i)
       if (i < n) value[i] = rule(bits, i, n);
@@ -99,7 +103,7 @@ template <class Rule>
 void generate(const View& out, RandomPosition position, Rule rule) {
   for_each_range(out.size(), run, [&](int64_t begin, int64_t end) {
     alignas(64) uint32_t bits[run];
-    alignas(64) float values[run];
+    alignas(64) decltype(rule(bits, 0, 0)) values[run];
     const int64_t n = end - begin;
     draw(bits, position, begin, n);
     for (int64_t i = 0; i < n; ++i) values[i] = rule(bits, i, n);
@@ -123,10 +127,52 @@ void drop(const View& y, const View& x, Drop<C> rule, RandomPosition position) {
 
 #endif
 
+// An integer as wide as a number: the bits of positive numbers are in the numbers' order.
+template <int bytes>
+struct Word {
+  using type = uint16_t;
+};
+template <>
+struct Word<4> {
+  using type = uint32_t;
+};
+template <>
+struct Word<8> {
+  using type = uint64_t;
+};
+
+// The next number of type T below x.
+template <class T>
+T next_below(T x) {
+  using Bits = typename Word<sizeof(T)>::type;
+  const Bits bits = __builtin_bit_cast(Bits, x), sign = Bits(Bits(1) << (8 * sizeof(T) - 1));
+  const bool is_zero = Bits(bits << 1) == 0;
+  const Bits below = is_zero ? Bits(sign | 1) : Bits(bits & sign ? bits + 1 : bits - 1);
+  return __builtin_bit_cast(T, below);
+}
+
+// The largest number of type T that is at most `limit`, or below it.
+template <class T>
+double largest_up_to(double limit, bool is_below) {
+  T x;
+  store(&x, limit);
+  const double nearest = load<double>(&x);
+  if (nearest > limit || (is_below && nearest == limit)) x = next_below(x);
+  return load<double>(&x);
+}
+
 }  // namespace
 
+// In [low, high) also after rounding to the result's dtype; low alone where that has no such
+// number.
 void uniform(View out, double low, double high, RandomPosition position) {
-  generate(out, position, Uniform{float(low), float(high - low)});
+  visit_floating(out.dtype, [&](auto* type) {
+    using T = __typeof__(*type);
+    using C = ComputeOf<T>;
+    const double least = -largest_up_to<T>(-low, false), most = largest_up_to<T>(high, true);
+    generate(out, position,
+             Uniform<C>{C(low), C(high - low), C(least), C(most < least ? least : most)});
+  });
 }
 
 void normal(View out, double mean, double std, RandomPosition position) {

@@ -2,9 +2,12 @@
 #include "core/autograd/functions.h"
 #include "kernels/catalogue.h"
 #include "tests/autograd/gradient_check.h"
+#include "tests/on_gpu.h"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 
 using namespace booster;
@@ -178,6 +181,36 @@ TEST_CASE("dtypes of mixed arguments promote as in PyTorch") {
   CHECK(div(of(DType::i64), 2).dtype() == DType::f32);
   CHECK(exp(of(DType::i32)).dtype() == DType::f32);
   CHECK(neg(of(DType::i32)).dtype() == DType::i32);
+}
+
+namespace {
+
+// Whether no element of |-0| has a sign.
+bool drops_sign_of_zero(const Shape& shape, DType dtype, Device device) {
+  const Tensor x = full(shape, -0.0, {dtype, device}), y = abs(x);
+  const auto before = x.to_vector<double>(), after = y.to_vector<double>();
+  const auto has_sign = [](double number) { return std::signbit(number); };
+  return std::ranges::all_of(before, has_sign) && std::ranges::none_of(after, has_sign);
+}
+
+}  // namespace
+
+TEST_CASE("the size of a negative zero is zero, in every dtype and variant") {
+  const std::string before = kernels::cpu_variant();
+  for (const auto& variant : kernels::cpu_variants()) {
+    kernels::force_cpu_variant(variant);
+    for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16})
+      for (const Shape& shape : {Shape{}, Shape{3}, Shape{1037}})
+        CHECK(drops_sign_of_zero(shape, dtype, {}));
+  }
+  kernels::force_cpu_variant(before);
+  CHECK(abs(from_vector<int64_t>({-3, 0, 4}, {3})).to_vector<int64_t>() ==
+        std::vector<int64_t>{3, 0, 4});
+}
+
+TEST_CASE("GPU: the size of a negative zero is zero, in every dtype" * on_gpu()) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16})
+    CHECK(drops_sign_of_zero({1037}, dtype, gpu));
 }
 
 TEST_CASE("the gradient of an operand has the operand's dtype") {

@@ -24,6 +24,8 @@ TEST_CASE("indices outside are errors that say where") {
                        "scatter_add: index out of range; got 3 at position 1, want 0 to 2", Error);
   CHECK_THROWS_WITH_AS(scatter(x, 0, index_of({-1}, {1, 1}), 1.0),
                        "scatter: index out of range; got -1 at position 0, want 0 to 1", Error);
+  CHECK_THROWS_WITH_AS((x[{Slice(), index_of({2, -3, 1, -4}, {2, 2})}]),
+                       "index: index out of range; got -4 at position 3, want -3 to 2", Error);
   CHECK_THROWS_AS(scatter(x, 1, index_of({0}, {1, 1}), ones({1, 1}, {.dtype = DType::f64})), Error);
   CHECK_THROWS_AS(scatter(x, 1, index_of({0}, {1}), ones({1})), Error);
   CHECK_THROWS_AS(scatter(x, 1, index_of({0, 0, 0}, {3, 1}), ones({3, 1})), Error);

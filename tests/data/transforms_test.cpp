@@ -154,6 +154,15 @@ TEST_CASE("random streams differ by seed, epoch and index and repeat for the sam
   CHECK(draw(1, 2, 3) != draw(1, 3, 2));
 }
 
+TEST_CASE("a uniform number of a random stream is never its upper bound") {
+  RandomStream random(1, 2, 3);
+  for (int i = 0; i < 100; ++i) {
+    CHECK(random.uniform(1, std::nextafter(1.0, 2.0)) == 1);
+    CHECK(random.uniform(-3, std::nextafter(-3.0, 0.0)) == -3);
+    CHECK(random.uniform(2, 2) == 2);
+  }
+}
+
 TEST_CASE("transforms in a wrong order or with wrong numbers say what to do") {
   const Image grey = gradient(9, 7, 1);
   CHECK(contains(error_of([&] { applied(grey, ToTensor(), half); }), "want Gray2RGB before it"));

@@ -151,3 +151,18 @@ TEST_CASE("in evaluation one infinity does not reach a channel's other gradients
 TEST_CASE("linear_gelu may have no output") {
   CHECK(linear_gelu(ones({2, 4}), ones({0, 4}), {}).shape() == Shape{2, 0});
 }
+
+TEST_CASE("a softmax of a tensor without dimensions is that of one number") {
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16})
+    for (const int64_t dim : {0, -1}) {
+      const Tensor x = scalar(5, {.dtype = dtype}).requires_grad_();
+      const Tensor share = softmax(x, dim), logarithm = log_softmax(x, dim);
+      CHECK(share.shape() == Shape{});
+      CHECK(share.item() == 1);
+      CHECK(logarithm.item() == 0);
+      (share + logarithm).backward();
+      CHECK(x.grad().item() == 0);
+    }
+  CHECK_THROWS_WITH_AS(softmax(scalar(5), 1), doctest::Contains("softmax: dimension out of range"),
+                       Error);
+}

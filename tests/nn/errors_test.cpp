@@ -140,7 +140,7 @@ TEST_CASE("wrong values are named with their place") {
        [] {
          attention_packed(f({1, 2, 3, 1, 4}), {.dropout = 1});
        }},
-      {"binary_cross_entropy: output is not a probability; got 0.5 to 1.5",
+      {"binary_cross_entropy: output is not a probability; got 1.5 at position 1",
        [] {
          binary_cross_entropy(from_vector<float>({0.5f, 1.5f}, {2}), f({2}));
        }},

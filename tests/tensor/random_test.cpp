@@ -3,6 +3,7 @@
 #include "kernels/catalogue.h"
 #include "kernels/device/memory.h"
 #include "platform/threads.h"
+#include "tests/on_gpu.h"
 
 #include <doctest/doctest.h>
 
@@ -46,7 +47,62 @@ TEST_CASE("draws have the moments of their distributions") {
   CHECK(std::abs(std::sqrt(square) - 3) < 0.03);
   const auto u = uniform({200000}, -1, 1, {}, generator).to_vector<double>();
   CHECK(*std::min_element(u.begin(), u.end()) >= -1);
-  CHECK(*std::max_element(u.begin(), u.end()) <= 1);
+  CHECK(*std::max_element(u.begin(), u.end()) < 1);
+}
+
+// Between bounds that are a few numbers of the dtype apart most sums are rounded.
+TEST_CASE("uniform is never its upper bound, nor below its lower one, in any dtype and variant") {
+  const std::string before = kernels::cpu_variant();
+  for (const auto& variant : kernels::cpu_variants()) {
+    kernels::force_cpu_variant(variant);
+    for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
+      CAPTURE(std::string(name_of(dtype)));
+      Generator bounds(1), generator(2);
+      const auto draw = [&] { return normal({1}, 0, 8, {.dtype = DType::f64}, bounds); };
+      for (int i = 0; i < 200; ++i) {
+        const double low = untracked::cast(draw(), dtype).item();
+        const double spacing = std::abs(low) * (dtype == DType::f64   ? 0x1p-52
+                                                : dtype == DType::f32 ? 0x1p-23
+                                                : dtype == DType::f16 ? 0x1p-10
+                                                                      : 0x1p-7);
+        const double high = low + spacing * (i % 4 == 0 ? 1 : std::abs(draw().item()) + 1);
+        CAPTURE(low);
+        CAPTURE(high);
+        const auto x = uniform({1000}, low, high, {.dtype = dtype}, generator).to_vector<double>();
+        CHECK(*std::min_element(x.begin(), x.end()) >= low);
+        CHECK(*std::max_element(x.begin(), x.end()) < high);
+      }
+      const auto x = uniform({100000}, 0, 1, {.dtype = dtype}, generator).to_vector<double>();
+      double mean = 0;
+      for (const double u : x) mean += u / 100000;
+      CHECK(std::abs(mean - 0.5) < 0.005);
+      CHECK(*std::max_element(x.begin(), x.end()) < 1);
+    }
+  }
+  kernels::force_cpu_variant(before);
+}
+
+TEST_CASE("uniform takes the bounds that its dtype holds, in their order") {
+  CHECK(uniform({3}, 2, 2).to_vector<float>() == std::vector<float>{2, 2, 2});
+  for (const double x : uniform({100}, 1e300, 2e300, {.dtype = DType::f64}).to_vector<double>())
+    CHECK((x >= 1e300 && x < 2e300));
+  CHECK_THROWS_WITH_AS(uniform({3}, 2, 1), doctest::Contains("uniform: no numbers"), Error);
+  CHECK_THROWS_WITH_AS(uniform({3}, 0, 1e9, {.dtype = DType::f16}),
+                       doctest::Contains("got 1000000000 for f16"), Error);
+  for (const double no_bound : {1e39, static_cast<double>(INFINITY), static_cast<double>(NAN)})
+    CHECK_THROWS_AS(uniform({3}, 0, no_bound), Error);
+  CHECK_THROWS_AS(uniform({3}, -3e38, 3e38), Error);
+  CHECK_THROWS_AS(uniform({3}, -1.5e308, 1.5e308, {.dtype = DType::f64}), Error);
+  CHECK_THROWS_WITH_AS(normal({3}, 0, -1), doctest::Contains("normal: the standard"), Error);
+}
+
+TEST_CASE("GPU: uniform is never its upper bound, in any dtype" * on_gpu()) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
+    const double high = 1 + (is_16_bit(dtype) ? 0x1p-7 : dtype == DType::f32 ? 0x1p-22 : 0x1p-51);
+    const auto x = uniform({4001}, 1, high, {dtype, gpu}).to_vector<double>();
+    CHECK(*std::min_element(x.begin(), x.end()) >= 1);
+    CHECK(*std::max_element(x.begin(), x.end()) < high);
+  }
 }
 
 TEST_CASE("a restored state continues with the same numbers") {

@@ -57,9 +57,11 @@ TEST_CASE("bernoulli draws 1 as often as each probability says, in its dtype") {
     for (size_t i = 0; i < p.size(); ++i)
       CHECK(std::abs(counts[i] - p[i]) <= allowed(p[i], 10000) + 1e-9);
   }
-  CHECK_THROWS_AS(bernoulli(from_vector(std::vector<float>{0.5F, 1.1F}, {2})), Error);
+  CHECK_THROWS_WITH_AS(bernoulli(from_vector(std::vector<float>{0.5F, 1.5F}, {2})),
+                       "bernoulli: no probability; got 1.5 at position 1, want 0 to 1", Error);
   CHECK_THROWS_AS(bernoulli(from_vector(std::vector<float>{-0.1F}, {1})), Error);
-  CHECK_THROWS_AS(bernoulli(from_vector(std::vector<float>{NAN, 0.5F}, {2})), Error);
+  CHECK_THROWS_WITH_AS(bernoulli(from_vector(std::vector<float>{NAN, 0.5F}, {2})),
+                       doctest::Contains("got nan at position 0"), Error);
   CHECK_THROWS_AS(bernoulli(zeros({2}, {.dtype = DType::i64})), Error);
 }
 
@@ -127,6 +129,10 @@ TEST_CASE("multinomial says what is wrong with its weights") {
   refused({1, 0, 1}, 3, false);
   refused({1, 1}, 3, false);
   refused({1, 1}, 0, true);
+  CHECK_THROWS_WITH_AS(multinomial(from_vector(std::vector<float>{1, 1, 2, -3}, {2, 2}), 1),
+                       "multinomial: a weight is negative or not finite; got -3 for class 1 in row "
+                       "1",
+                       Error);
   CHECK_THROWS_AS(multinomial(zeros({2, 2, 2}), 1), Error);
   CHECK_THROWS_AS(multinomial(zeros({2}, {.dtype = DType::i64}), 1), Error);
 }

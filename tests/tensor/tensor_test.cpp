@@ -2,6 +2,7 @@
 
 #include "core/tensor/random/random.h"
 #include "kernels/device/memory.h"
+#include "tests/on_gpu.h"
 
 #include <doctest/doctest.h>
 
@@ -186,4 +187,8 @@ TEST_CASE("tensors like another have its shape and dtype, and numbers of their o
     }
     CHECK(x.to_vector<double>() == std::vector<double>(6, 7));
   }
+}
+
+TEST_CASE("GPU: every number but 0 is true" * on_gpu()) {
+  CHECK(full({2}, 0.5, {DType::boolean, gpu}).to_vector<bool>() == std::vector<bool>{true, true});
 }

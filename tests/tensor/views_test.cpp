@@ -43,6 +43,11 @@ std::optional<size_t> dim_of(int64_t dim, size_t dims) {
   return static_cast<size_t>(dim < 0 ? dim + n : dim);
 }
 
+// The same where a model without dimensions has one to name, of a single element.
+std::optional<size_t> dim_or_only(int64_t dim, size_t dims) {
+  return dim_of(dim, std::max<size_t>(dims, 1));
+}
+
 // The model's value at an index.
 float at(const Model& x, const Sizes& index) {
   int64_t place = 0;
@@ -115,9 +120,10 @@ Answer model_select(const Model& x, int64_t dim, int64_t index) {
 }
 
 Answer model_transpose(const Model& x, int64_t a, int64_t b) {
-  const auto i = dim_of(a, x.shape.size()), j = dim_of(b, x.shape.size());
+  const auto i = dim_or_only(a, x.shape.size()), j = dim_or_only(b, x.shape.size());
   if (!i || !j) return {};
   Sizes shape = x.shape;
+  if (shape.empty()) return x;
   std::swap(shape[*i], shape[*j]);
   return made(shape, [&](Sizes index) {
     std::swap(index[*i], index[*j]);
@@ -134,10 +140,10 @@ Answer model_unsqueeze(const Model& x, int64_t dim) {
 }
 
 Answer model_squeeze(const Model& x, int64_t dim) {
-  const auto d = dim_of(dim, x.shape.size());
+  const auto d = dim_or_only(dim, x.shape.size());
   if (!d) return {};
   Sizes shape = x.shape;
-  if (shape[*d] == 1) shape.erase(shape.begin() + static_cast<int64_t>(*d));
+  if (!shape.empty() && shape[*d] == 1) shape.erase(shape.begin() + static_cast<int64_t>(*d));
   return Model{shape, x.values};
 }
 

@@ -5,6 +5,7 @@
 #include "core/autograd/overwrite.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/channels_last.h"
+#include "core/tensor/held_number.h"
 #include "kernels/catalogue.h"
 
 #include <cmath>
@@ -74,9 +75,22 @@ void check_device(const char* name, const Tensor& a, const Tensor& b) {
   check(a.device() == b.device(), "{}: arguments are on different devices", name);
 }
 
+// As in torch a mask has no sign and no fraction: a minus would be taken for an inversion.
+bool takes_bool(UnaryOp op) {
+  return !keeps_integers(op) || op == UnaryOp::square || op == UnaryOp::sign;
+}
+
+void check_numbers(const char* name, bool has_mask) {
+  check(!has_mask,
+        "{}: not for masks; got a bool tensor, want numbers (to(DType::i64)): equal(mask, 0) "
+        "inverts a mask, not_equal(a, b) is true where two differ",
+        name);
+}
+
 Tensor unary(UnaryOp kind, Tensor x) {
   const Row& row = unary_rows[static_cast<int>(kind)];
   check(x.defined(), "{}: argument is undefined", row.name);
+  check_numbers(row.name, x.dtype() == DType::boolean && !takes_bool(kind));
   apply_policy(row.op, {&x});
   if (!is_floating(x.dtype()) && !keeps_integers(kind)) x = untracked::cast(x, DType::f32);
   if (kind == UnaryOp::square && x.dtype() == DType::boolean) x = untracked::cast(x, DType::i64);
@@ -148,9 +162,17 @@ bool is_converted_alike(const Tensor& x, DType dtype) {
 // the result's dtype.
 bool has_ties(BinaryOp kind) { return kind == BinaryOp::maximum || kind == BinaryOp::minimum; }
 
+// As in torch: no differences of masks, nor of numbers and masks, and no powers of masks.
+void check_numbers(BinaryOp kind, const char* name, DType a, DType b) {
+  const bool is_a = a == DType::boolean, is_b = b == DType::boolean;
+  if (kind == BinaryOp::sub) check_numbers(name, is_a || is_b);
+  if (kind == BinaryOp::pow) check_numbers(name, is_a && is_b);
+}
+
 Tensor binary(BinaryOp kind, Tensor a, Tensor b) {
   const Row& row = binary_rows[static_cast<int>(kind)];
   check_device(row.name, a, b);
+  check_numbers(kind, row.name, a.dtype(), b.dtype());
   apply_policy(row.op, {&a, &b});
   const DType dtype = promoted(a, b);
   if (has_ties(kind))
@@ -188,6 +210,32 @@ bool is_whole(double value) {
   return std::abs(value) < 0x1p63 && value == static_cast<double>(static_cast<int64_t>(value));
 }
 
+bool holds(DType dtype, double whole) {
+  if (dtype == DType::u8) return whole >= 0 && whole <= 255;
+  return dtype != DType::i32 || std::abs(whole + 0.5) < 0x1p31;
+}
+
+// Refuses a bound that the result does not hold: as in torch every bound beyond a floating dtype,
+// but a whole one only where it would be the result.
+void check_bound(const char* name, DType dtype, double bound, bool is_least) {
+  if (is_floating(dtype)) return check_held(name, bound, dtype);
+  if (!is_whole(bound)) return check_held(name, bound, DType::f32);  // the result's
+  check(holds(dtype, bound) || is_least == (bound < 0),
+        "{}: the dtype does not hold the bound; got {} for {}", name, bound, name_of(dtype));
+}
+
+// Refuses a scalar that the result's dtype would change.
+void check_scalar(BinaryOp kind, const char* name, DType dtype, double value, bool scalar_first) {
+  if (has_ties(kind)) check_bound(name, dtype, value, kind == BinaryOp::maximum);
+  if (kind != BinaryOp::pow || scalar_first) return;
+  if (is_16_bit(dtype)) check_held("pow", value, dtype);
+  if (is_floating(dtype) || !is_whole(value)) return;
+  check(value >= 0,
+        "pow: integers have no whole negative powers; got {} of {}, want a floating tensor", value,
+        name_of(dtype));
+  check_held("pow", value, dtype);
+}
+
 // The number in a floating dtype.
 double rounded(double value, DType dtype) { return scalar(value, {.dtype = dtype}).item(); }
 
@@ -204,12 +252,10 @@ kernels::View constant_view(const double& value, const kernels::View& like) {
 Tensor binary_scalar(BinaryOp kind, Tensor x, double value, bool scalar_first) {
   const Row& row = binary_rows[static_cast<int>(kind)];
   check(x.defined(), "{}: argument is undefined", row.name);
+  check_numbers(row.name, kind == BinaryOp::sub && x.dtype() == DType::boolean);
   apply_policy(row.op, {&x});
   DType dtype = x.dtype();
-  const bool is_power_of_integers = kind == BinaryOp::pow && !is_floating(dtype) && !scalar_first;
-  check(!is_power_of_integers || value >= 0 || !is_whole(value),
-        "pow: integers have no whole negative powers; got {} of {}, want a floating tensor", value,
-        name_of(dtype));
+  check_scalar(kind, row.name, dtype, value, scalar_first);
   if (!is_floating(dtype))
     dtype = is_whole(value)
                 ? result_dtype(kind, promote(dtype, dtype == DType::boolean ? DType::i64 : dtype))
@@ -257,18 +303,13 @@ Tensor compare(const char* name, CompareOp kind, Tensor a, Tensor b) {
   return truth;
 }
 
-bool holds(DType dtype, double whole) {
-  if (dtype == DType::u8) return whole >= 0 && whole <= 255;
-  return dtype != DType::i32 || std::abs(whole + 0.5) < 0x1p31;
-}
-
-// A number as what x is compared with: rounded to a floating x's dtype; whole with whole numbers,
-// or an f32 if x's dtype does not hold it.
+// A number as what x is compared with: rounded to a floating x's dtype, where it may be infinity;
+// whole with whole numbers, or an f32 if x's dtype does not hold it.
 Tensor comparand(const char* name, const Tensor& x, double value) {
   check(x.defined(), "{}: argument is undefined", name);
   DType dtype = x.dtype() == DType::boolean ? DType::i64 : x.dtype();
   if (!is_floating(dtype) && !(is_whole(value) && holds(dtype, value))) dtype = DType::f32;
-  return scalar(value, {dtype, x.device()});
+  return scalar(dtype == DType::f32 ? static_cast<float>(value) : value, {dtype, x.device()});
 }
 
 int category(DType dtype) { return dtype == DType::boolean ? 0 : (is_floating(dtype) ? 2 : 1); }
@@ -310,6 +351,9 @@ DType promoted(const Tensor& a, const Tensor& b) {
 
 Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high) {
   check(low || high, "clamp: want at least one bound");
+  check(x.defined(), "clamp: argument is undefined");
+  if (low) check_bound("clamp", x.dtype(), *low, true);
+  if (high) check_bound("clamp", x.dtype(), *high, false);
   Tensor y, is_inside;
   {
     const NoGradGuard no_grad;

@@ -1,20 +1,32 @@
 // Reading and writing by index. Indices come from the caller: each function checks them before a
 // kernel uses them.
+#include "core/autograd/ops/index_ops.h"
+
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
+#include "core/autograd/ops/vectors.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/checks/checked_index.h"
+#include "core/tensor/held_number.h"
 #include "kernels/catalogue.h"
+
+#include <algorithm>
+#include <initializer_list>
 
 namespace booster {
 namespace {
 
-// The index to go on with, after what a kernel found of it. The error has its position.
-Tensor checked_places(const char* op, const Tensor& bad_index, const Tensor& index, int64_t size) {
-  return checked_index(bad_index, index, size, [op, index, size](int64_t at) {
-    fail("{}: index out of range; got {} at position {}, want 0 to {}", op,
-         index.to_vector<int64_t>()[static_cast<size_t>(at)], at, size - 1);
+// The index to go on with, after what a kernel found of it. The error names the position and what
+// the caller gave there: `given`, from `least` on.
+Tensor checked_places(const char* op, const Tensor& bad_index, const Tensor& index, int64_t size,
+                      const Tensor& given, int64_t least) {
+  return checked_index(bad_index, index, size, [op, given, size, least](int64_t at) {
+    fail("{}: index out of range; got {} at position {}, want {} to {}", op,
+         given.to_vector<int64_t>()[static_cast<size_t>(at)], at, least, size - 1);
   });
+}
+Tensor checked_places(const char* op, const Tensor& bad_index, const Tensor& index, int64_t size) {
+  return checked_places(op, bad_index, index, size, index, 0);
 }
 
 // As kernels need an index: dense, in i64.
@@ -116,6 +128,22 @@ Tensor selected(const Tensor& y, const Tensor& x, int d, const Tensor& places) {
       }));
 }
 
+// Slices of x at places, of which the caller gave `given`, from `least` on.
+Tensor slices_of(const char* op, const Tensor& x, int d, const Tensor& places, const Tensor& given,
+                 int64_t least) {
+  const Tensor dense = untracked::contiguous(x);
+  Shape shape = x.shape();
+  shape[d] = places.numel();
+  const Tensor y = room_for_read(shape, {x.dtype(), x.device()}),
+               bad = full({1}, -1, {DType::i64, x.device()});
+  kernels::on(x.device()).index_select(y.view(), bad.view(), dense.view(), places.view(), d);
+  return selected(y, x, d, checked_places(op, bad, places, x.shape()[d], given, least));
+}
+
+bool has_scalar(std::initializer_list<Tensor> arguments) {
+  return std::ranges::any_of(arguments, [](const Tensor& x) { return x.ndim() == 0; });
+}
+
 // What scatter and scatter_add are given, checked; numbers as many as the index.
 struct Scatter {
   Tensor x, places, numbers;
@@ -148,21 +176,32 @@ Tensor index_select(const Tensor& given, int64_t dim, const Tensor& index) {
   Tensor x = given;
   check(x.defined(), "index_select: argument is undefined");
   const Tensor places = dense_index("index_select", index);
-  check(index.ndim() == 1, "index_select: index must be a vector; got {}", index.shape());
+  check(index.ndim() <= 1, "index_select: index must be a vector; got {}", index.shape());
+  if (x.ndim() == 0) {
+    check(index.numel() == 1, "index_select: want one position in one element; got {}",
+          index.numel());
+    return reshape(index_select(as_vector(x), dim, index), {});
+  }
   apply_policy(Op::index_select, {&x});
   const int d = normal_dim("index_select", dim, x.ndim());
-  const Tensor dense = untracked::contiguous(x);
+  return slices_of("index_select", x, d, places, places, 0);
+}
+
+Tensor slices_at(const char* op, const Tensor& x, int dim, const Tensor& positions) {
+  const Tensor given = untracked::reshape(dense_index(op, positions), {positions.numel()});
+  const int64_t size = x.size(dim);
+  const Tensor places = where(less(given, 0.0), add(given, static_cast<double>(size)), given);
   Shape shape = x.shape();
-  shape[d] = index.numel();
-  const Tensor y = room_for_read(shape, {x.dtype(), x.device()}),
-               bad = full({1}, -1, {DType::i64, x.device()});
-  kernels::on(x.device()).index_select(y.view(), bad.view(), dense.view(), places.view(), d);
-  return selected(y, x, d, checked_places("index_select", bad, places, x.shape()[d]));
+  shape.erase(dim);
+  for (int i = 0; i < positions.ndim(); ++i) shape.insert(dim + i, positions.shape()[i]);
+  return reshape(slices_of(op, x, dim, places, given, -size), shape);
 }
 
 Tensor gather(const Tensor& given, int64_t dim, const Tensor& index) {
   Tensor x = given;
-  check(x.defined(), "gather: argument is undefined");
+  check(x.defined() && index.defined(), "gather: argument is undefined");
+  if (has_scalar({x, index}))
+    return reshape(gather(as_vector(x), dim, as_vector(index)), index.shape());
   apply_policy(Op::gather, {&x});
   const int d = normal_dim("gather", dim, x.ndim());
   const Tensor places = places_in("gather", x, d, index);
@@ -173,7 +212,9 @@ Tensor gather(const Tensor& given, int64_t dim, const Tensor& index) {
 
 Tensor scatter(const Tensor& given, int64_t dim, const Tensor& index, const Tensor& numbers) {
   Tensor x = given, src = numbers;
-  check(x.defined() && src.defined(), "scatter: argument is undefined");
+  check(x.defined() && index.defined() && src.defined(), "scatter: argument is undefined");
+  if (has_scalar({x, index, src}))
+    return reshape(scatter(as_vector(x), dim, as_vector(index), as_vector(src)), x.shape());
   apply_policy(Op::scatter, {&x, &src});
   const Scatter to = checked("scatter", x, dim, index, src);
   return written_at(to.x, to.d, to.places, to.numbers);
@@ -181,12 +222,15 @@ Tensor scatter(const Tensor& given, int64_t dim, const Tensor& index, const Tens
 
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, double value) {
   check(x.defined() && index.defined(), "scatter: argument is undefined");
+  check_held("scatter", value, x.dtype());
   return scatter(x, dim, index, full(index.shape(), value, {x.dtype(), x.device()}));
 }
 
 Tensor scatter_add(const Tensor& given, int64_t dim, const Tensor& index, const Tensor& terms) {
   Tensor x = given, src = terms;
-  check(x.defined() && src.defined(), "scatter_add: argument is undefined");
+  check(x.defined() && index.defined() && src.defined(), "scatter_add: argument is undefined");
+  if (has_scalar({x, index, src}))
+    return reshape(scatter_add(as_vector(x), dim, as_vector(index), as_vector(src)), x.shape());
   apply_policy(Op::scatter_add, {&x, &src});
   const Scatter to = checked("scatter_add", x, dim, index, src);
   return added_at(to.x, to.d, to.places, to.numbers);

@@ -2,6 +2,7 @@
 
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
+#include "core/autograd/ops/index_ops.h"
 
 namespace booster {
 namespace {
@@ -65,12 +66,7 @@ struct Walk {
     check(positions.dtype() == DType::i64 || positions.dtype() == DType::i32,
           "index: a tensor must hold positions (i64 or i32) or be a mask (bool); got {}",
           name_of(positions.dtype()));
-    const Tensor size = scalar(static_cast<double>(x.size(dim)), {DType::i64, x.device()});
-    const Tensor from_start = where(less(positions, 0.0), add(positions, size), positions);
-    Shape shape(x.shape().begin(), static_cast<size_t>(dim));
-    for (const int64_t one : positions.shape()) shape.push_back(one);
-    for (int i = dim + 1; i < x.ndim(); ++i) shape.push_back(x.shape()[i]);
-    x = reshape(index_select(x, dim, reshape(from_start, {positions.numel()})), shape);
+    x = slices_at("index", x, dim, positions);
     dim += positions.ndim();
   }
 };

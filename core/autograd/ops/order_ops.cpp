@@ -2,6 +2,7 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/ops/defined.h"
+#include "core/autograd/ops/vectors.h"
 #include "core/autograd/tape.h"
 #include "kernels/catalogue.h"
 
@@ -23,6 +24,11 @@ std::pair<Tensor, Tensor> ordered(Op op, const Tensor& given, int64_t dim, bool 
   Tensor x = given;
   const char* name = name_of(op);
   check_defined(name, x);
+  if (x.ndim() == 0) {
+    if (count == 0) count = 1;  // as in torch
+    const auto [values, index] = ordered(op, as_vector(x), dim, descending, count);
+    return {reshape(values, {}), untracked::reshape(index, {})};
+  }
   apply_policy(op, {&x});
   const PolicyScope inside(nullptr);
   const int d = normal_dim(name, dim, x.ndim());
@@ -51,7 +57,8 @@ std::pair<Tensor, Tensor> sort(const Tensor& x, int64_t dim, bool descending) {
 
 Tensor argsort(const Tensor& x, int64_t dim, bool descending) {
   check_defined("argsort", x);
-  const int d = normal_dim("argsort", dim, x.ndim());
+  const int d = normal_dim_or_only("argsort", dim, x.ndim());
+  if (x.ndim() == 0) return zeros({}, {DType::i64, x.device()});
   return order_of(x, d, descending, x.shape()[d]);
 }
 
@@ -62,6 +69,7 @@ std::pair<Tensor, Tensor> topk(const Tensor& x, int64_t k, int64_t dim, bool lar
 Tensor cumsum(const Tensor& given, int64_t dim) {
   Tensor x = given;
   check(x.defined(), "cumsum: argument is undefined");
+  if (x.ndim() == 0) return reshape(cumsum(as_vector(x), dim), {});
   const int d = normal_dim("cumsum", dim, x.ndim());
   const bool wide = wants_f32_result(Op::cumsum, x);
   apply_policy(Op::cumsum, {&x});

@@ -2,6 +2,7 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/ops/defined.h"
+#include "core/tensor/held_number.h"
 
 #include <algorithm>
 
@@ -84,8 +85,10 @@ Tensor inner_border(const Tensor& given, Border b, const std::string& mode) {
 
 Tensor pad(const Tensor& x, const std::vector<int64_t>& sizes, double value) {
   const PolicyScope inside(nullptr);
+  const std::vector<Border> all = borders(x, sizes);
+  check_held("pad", value, x.dtype());
   Tensor y = x;
-  for (const Border& border : borders(x, sizes)) y = constant_border(y, border, value);
+  for (const Border& border : all) y = constant_border(y, border, value);
   return y;
 }
 

@@ -4,6 +4,8 @@
 #include "core/autograd/ops/defined.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/channels_last.h"
+#include "core/tensor/checks/first_outside.h"
+#include "core/tensor/held_number.h"
 #include "kernels/catalogue.h"
 
 #include <algorithm>
@@ -149,9 +151,10 @@ Tensor flip(const Tensor& x, const std::vector<int64_t>& dims) {
   Tensor y = x;
   std::vector<int> seen;
   for (const int64_t dim : dims) {
-    const int d = normal_dim("flip", dim, x.ndim());
+    const int d = normal_dim_or_only("flip", dim, x.ndim());
     check(std::ranges::find(seen, d) == seen.end(), "flip: dimension {} is named twice", dim);
     seen.push_back(d);
+    if (x.ndim() == 0) continue;
     std::vector<int64_t> order(static_cast<size_t>(x.shape()[d]));
     std::iota(order.rbegin(), order.rend(), 0);
     y = index_select(y, d, from_vector(order, {x.shape()[d]}).to(x.device()));
@@ -182,6 +185,7 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
   check(broadcast_shapes("masked_fill", mask.shape(), x.shape()) == x.shape(),
         "masked_fill: the mask is larger; got {}, want a shape that broadcasts to {}", mask.shape(),
         x.shape());
+  check_held("masked_fill", value, x.dtype());
   const PolicyScope inside(nullptr);
   return where(mask, scalar(value, {x.dtype(), x.device()}), x);
 }
@@ -202,11 +206,9 @@ Tensor one_hot(const Tensor& index, int64_t classes) {
   check_defined("one_hot", index);
   check(index.dtype() == DType::i64, "one_hot: index must be i64; got {}", name_of(index.dtype()));
   check(classes >= 1, "one_hot: want at least one class; got {}", classes);
-  const Tensor outside =
-      add(untracked::cast(less(index, 0.0), DType::i64),
-          untracked::cast(greater_equal(index, static_cast<double>(classes)), DType::i64));
-  check(index.numel() == 0 || sum(outside).item() == 0,
-        "one_hot: an index is out of range; want 0 to {}", classes - 1);
+  if (const int64_t at = first_outside(index, 0, static_cast<double>(classes - 1)); at >= 0)
+    fail("one_hot: index out of range; got {} at position {}, want 0 to {}",
+         index.to_vector<int64_t>()[static_cast<size_t>(at)], at, classes - 1);
   const Tensor numbers = arange(classes, {DType::i64, index.device()});
   return untracked::cast(equal(untracked::unsqueeze(index, -1), numbers), DType::i64);
 }

@@ -25,7 +25,7 @@ Reduced reduced_shapes(const char* op, const Tensor& x, const std::vector<int64_
   check_defined(op, x);
   unsigned mask = dims.empty() ? ~0u : 0u;
   for (int64_t dim : dims) {
-    const unsigned bit = 1u << normal_dim(op, dim, x.ndim());
+    const unsigned bit = 1u << normal_dim_or_only(op, dim, x.ndim());
     check(!(mask & bit), "{}: dimension {} is named twice", op, dim);
     mask |= bit;
   }
@@ -153,7 +153,8 @@ Tensor amin(const Tensor& x, const std::vector<int64_t>& dims, bool keep_dims) {
 
 Tensor argmax(const Tensor& x, int64_t dim, bool keep_dim) {
   check_defined("argmax", x);
-  const int d = normal_dim("argmax", dim, x.ndim());
+  const int d = normal_dim_or_only("argmax", dim, x.ndim());
+  if (x.ndim() == 0) return zeros({}, {DType::i64, x.device()});
   check(x.shape()[d] > 0, "argmax: nothing to reduce; got shape {}", x.shape());
   const Reduced to = reduced_shapes("argmax", x, {dim});
   Tensor index = empty(to.kept, {DType::i64, x.device()});
@@ -273,6 +274,7 @@ Tensor norm(const Tensor& x) { return norm(x, {}); }
 Tensor isnan(const Tensor& x) { return not_equal(x, x); }
 Tensor isfinite(const Tensor& x) {
   const PolicyScope inside(nullptr);
+  if (!is_floating(x.dtype())) return ones(x.shape(), {DType::boolean, x.device()});
   return less(abs(x.detach()), INFINITY);
 }
 

@@ -17,10 +17,10 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
 
 Tensor flatten(const Tensor& x, int64_t start_dim, int64_t end_dim) {
   check_defined("flatten", x);
-  if (x.ndim() == 0) return reshape(x, {1});
-  const int first = normal_dim("flatten", start_dim, x.ndim());
-  const int last = normal_dim("flatten", end_dim, x.ndim());
+  const int first = normal_dim_or_only("flatten", start_dim, x.ndim());
+  const int last = normal_dim_or_only("flatten", end_dim, x.ndim());
   check(first <= last, "flatten: start after end; got {} and {}", start_dim, end_dim);
+  if (x.ndim() == 0) return reshape(x, {1});
   Shape shape;
   int64_t merged = 1;
   for (int i = 0; i < x.ndim(); ++i) {

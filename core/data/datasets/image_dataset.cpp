@@ -130,10 +130,11 @@ ImageDataset ImageDataset::with_transform(Compose transform) const {
 ImageDataset ImageDataset::subset(const std::vector<int64_t>& indices) const {
   ImageDataset copy = *this;
   copy.items_.clear();
-  for (int64_t index : indices) {
-    check(index >= 0 && index < size(), "subset: index out of range; got {}, want 0 to {}", index,
+  for (size_t i = 0; i < indices.size(); ++i) {
+    check(indices[i] >= 0 && indices[i] < size(),
+          "subset: index out of range; got {} at position {}, want 0 to {}", indices[i], i,
           size() - 1);
-    copy.items_.push_back(items_[index]);
+    copy.items_.push_back(items_[static_cast<size_t>(indices[i])]);
   }
   return copy;
 }

@@ -15,9 +15,10 @@ namespace booster {
 
 Subset::Subset(std::shared_ptr<const Dataset> dataset, std::vector<int64_t> indices)
     : dataset_(std::move(dataset)), indices_(std::move(indices)) {
-  for (const int64_t index : indices_)
-    check(index >= 0 && index < dataset_->size(),
-          "Subset: index out of range; got {}, want 0 to {}", index, dataset_->size() - 1);
+  for (size_t i = 0; i < indices_.size(); ++i)
+    check(indices_[i] >= 0 && indices_[i] < dataset_->size(),
+          "Subset: index out of range; got {} at position {}, want 0 to {}", indices_[i], i,
+          dataset_->size() - 1);
 }
 
 Sample Subset::load(int64_t index, RandomStream& random) const {

@@ -28,10 +28,10 @@ Tensor softmax_of_rows(const Tensor& x, Op op, DType result) {
 
 Tensor softmax_along(Tensor x, int64_t dim, Op op) {
   arguments::floating(name_of(op), "x", x);
-  const int d = normal_dim(name_of(op), dim, x.ndim());
+  const int d = normal_dim_or_only(name_of(op), dim, x.ndim());
   apply_policy(op, {&x});
   const DType result = wants_f32_result(op, x) ? DType::f32 : x.dtype();
-  if (d == x.ndim() - 1) return softmax_of_rows(x, op, result);
+  if (x.ndim() == 0 || d == x.ndim() - 1) return softmax_of_rows(x, op, result);
   return transpose(softmax_of_rows(transpose(x, d, -1), op, result), d, -1);
 }
 

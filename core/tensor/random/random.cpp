@@ -1,9 +1,12 @@
 #include "core/tensor/random/random.h"
 
 #include "core/tensor/absence.h"
+#include "core/tensor/grad_mode.h"
+#include "core/tensor/held_number.h"
 #include "kernels/catalogue.h"
 #include "kernels/host/recording.h"
 
+#include <cmath>
 #include <utility>
 
 namespace booster {
@@ -12,6 +15,19 @@ void check_fillable(const char* op, const Tensor& x) {
   check(x.defined() && is_floating(x.dtype()) && x.is_contiguous(),
         "{}: want a contiguous floating tensor; got {}", op,
         x.defined() ? name_of(x.dtype()) : "an undefined one");
+  check(!grad_enabled() || !x.requires_grad() || x.body()->tracking->is_leaf(),
+        "{}: draws into a result on the tape are not recorded; got grad mode on, want a "
+        "NoGradGuard or detach()",
+        op);
+}
+
+// As torch's: also their distance is a number of the dtype.
+void check_bounds(double low, double high, DType dtype) {
+  check(std::isfinite(low) && std::isfinite(high) && low <= high,
+        "uniform: no numbers are between the bounds; got {} to {}", low, high);
+  for (const double number : {low, high, high - low}) check_held("uniform", number, dtype);
+  check(std::isfinite(high - low), "uniform: the bounds are too far apart; got {} to {}", low,
+        high);
 }
 }  // namespace
 
@@ -86,6 +102,7 @@ void manual_seed(uint64_t seed) { default_generator().set_state({seed, 0}); }
 
 void fill_uniform(Tensor& x, double low, double high, Generator& generator) {
   check_fillable("uniform", x);
+  check_bounds(low, high, x.dtype());
   write_numbers(x, [low, high, position = generator.take(x.numel())](const Tensor& x) {
     kernels::on(x.device()).uniform(x.view(), low, high, position);
   });
@@ -94,6 +111,7 @@ void fill_uniform(Tensor& x, double low, double high, Generator& generator) {
 
 void fill_normal(Tensor& x, double mean, double std, Generator& generator) {
   check_fillable("normal", x);
+  check(std >= 0, "normal: the standard deviation is negative; got {}, want 0 or more", std);
   write_numbers(x, [mean, std, position = generator.take(x.numel())](const Tensor& x) {
     kernels::on(x.device()).normal(x.view(), mean, std, position);
   });

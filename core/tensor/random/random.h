@@ -73,8 +73,11 @@ void manual_seed(uint64_t seed);
 uint64_t set_random_stream(uint64_t number);
 uint64_t random_stream();
 
+// In [low, high), also after rounding to the dtype; low where both are equal. Error for bounds in
+// the wrong order, or that the dtype does not hold.
 Tensor uniform(const Shape& shape, double low = 0, double high = 1, TensorOptions options = {},
                Generator& generator = default_generator());
+// Error for a negative std.
 Tensor normal(const Shape& shape, double mean = 0, double std = 1, TensorOptions options = {},
               Generator& generator = default_generator());
 // Whole numbers from low to high - 1 (i64), drawn on the host; at most 2^48 of them.

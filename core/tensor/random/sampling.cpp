@@ -1,5 +1,6 @@
 // Whole numbers and positions drawn at random. What needs one draw after another is done on the
 // host, so that every device has the same.
+#include "core/tensor/checks/first_outside.h"
 #include "core/tensor/random/random.h"
 #include "kernels/catalogue.h"
 
@@ -19,25 +20,18 @@ std::vector<double> fine_uniform(int64_t n, Generator& generator) {
   return fine;
 }
 
-double extreme(kernels::ReduceOp op, const Tensor& x) {
-  Shape one = x.shape();
-  for (int i = 0; i < one.ndim(); ++i) one[i] = 1;
-  const Tensor result = empty(one, {x.dtype(), x.device()});
-  kernels::on(x.device()).reduce(op, result.view(), x.view());
-  return result.item();
-}
-
-// Checks a row of weights; returns their sum.
-double total_of(std::span<const double> weights, int64_t n, bool replacement) {
+// Checks the weights of a row; returns their sum.
+double total_of(std::span<const double> weights, int64_t row, int64_t n, bool replacement) {
   int64_t possible = 0;
-  for (const double weight : weights) {
-    check(std::isfinite(weight) && weight >= 0,
-          "multinomial: a weight is negative or not finite; got {}", weight);
-    possible += weight > 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    check(std::isfinite(weights[i]) && weights[i] >= 0,
+          "multinomial: a weight is negative or not finite; got {} for class {} in row {}",
+          weights[i], i, row);
+    possible += weights[i] > 0;
   }
   check(possible >= (replacement ? 1 : n),
-        "multinomial: too few weights above 0; got {}, want {} for {} draws{}", possible,
-        replacement ? 1 : n, n, replacement ? "" : " without replacement");
+        "multinomial: too few weights above 0; got {} in row {}, want {} for {} draws{}", possible,
+        row, replacement ? 1 : n, n, replacement ? "" : " without replacement");
   return std::accumulate(weights.begin(), weights.end(), 0.0);
 }
 
@@ -81,10 +75,9 @@ Tensor bernoulli(const Tensor& p, Generator& generator) {
   check(p.defined() && is_floating(p.dtype()), "bernoulli: want floating probabilities; got {}",
         p.defined() ? name_of(p.dtype()) : "an undefined tensor");
   if (p.numel() == 0) return empty(p.shape(), {p.dtype(), p.device()});
-  const double least = extreme(kernels::ReduceOp::amin, p),
-               most = extreme(kernels::ReduceOp::amax, p);
-  check(least >= 0 && most <= 1, "bernoulli: no probability; got {} to {}, want 0 to 1", least,
-        most);
+  if (const int64_t at = first_outside(p, 0, 1); at >= 0)
+    fail("bernoulli: no probability; got {} at position {}, want 0 to 1",
+         p.to_vector<double>()[static_cast<size_t>(at)], at);
   const DType dtype = p.dtype() == DType::f64 ? DType::f64 : DType::f32;
   const Tensor draws = uniform(p.shape(), 0, 1, {dtype, p.device()}, generator);
   const Tensor hits = empty(p.shape(), {DType::boolean, p.device()});
@@ -110,7 +103,7 @@ Tensor multinomial(const Tensor& weights, int64_t n, bool replacement, Generator
     const std::span<const double> of_row(numbers.data() + row * classes,
                                          static_cast<size_t>(classes));
     const std::span<const double> own(draws.data() + row * each, static_cast<size_t>(each));
-    const double total = total_of(of_row, n, replacement);
+    const double total = total_of(of_row, row, n, replacement);
     int64_t* to = picks.data() + row * n;
     if (replacement)
       draw_with_replacement(of_row, total, own, to);
