@@ -33,6 +33,13 @@ class UnwoundPass {
   bool has_ended_ = false;
 };
 
+// The mode of a model's parts counts: a program may set each apart from the whole.
+bool has_part_in_training(const Model& model) {
+  bool any = false;
+  model->apply([&](Module& module) { any |= module.training(); });
+  return any;
+}
+
 }  // namespace
 
 Session::Session(std::shared_ptr<Precision> precision, std::shared_ptr<Plugin> plugin,
@@ -57,26 +64,32 @@ Tensor Session::forward(const Model& part, const Tensor& x) {
 }
 
 MicroStep Session::passes(const Model& part) {
-  return {.forward = [=, this](const Tensor& x) { return pass(part, x, 0, part->link_count()); },
-          .forward_links = [=, this](const Tensor& x, int first,
-                                     int last) { return pass(part, x, first, last); },
-          .loss = {},
-          .scale = {}};
+  MicroStep step;
+  step.trains = has_part_in_training(part);
+  step.moves_buffers_alone = step.trains && !grad_enabled() && iteration->no_sync == 0;
+  step.forward_links = [=, trains = step.trains, this](const Tensor& x, int first, int last) {
+    return pass(part, x, {first, last, trains});
+  };
+  step.forward = [links = step.forward_links, count = part->link_count()](const Tensor& x) {
+    return links(x, 0, count);
+  };
+  return step;
 }
 
-// Numbers are cast where the model begins and ends, not where a pipeline cuts it.
-Tensor Session::pass(const Model& part, const Tensor& x, int first, int last) {
+// Numbers are cast where the model begins and ends, not where a pipeline cuts it. Ranks share what
+// a strategy saw in a forward pass only in training: one rank may evaluate alone.
+Tensor Session::pass(const Model& part, const Tensor& x, const LinkRun& run) {
   const kernels::TraceScope span("forward", kernels::SpanKind::phase);
   const GradientKeeper::Scope mine;
   UnwoundPass unwound;
   plugin->begin(Pass::forward, iteration->no_sync == 0);
   if (watcher) watcher->forward_begins(x);
   const PolicyScope numbers(precision->policy(x.device()));
-  Tensor y = part->run_links(first == 0 ? precision->cast_input(x) : x, first, last);
-  if (last == part->link_count()) y = precision->cast_output(y);
+  Tensor y = part->run_links(run.first == 0 ? precision->cast_input(x) : x, run.first, run.last);
+  if (run.last == part->link_count()) y = precision->cast_output(y);
   plugin->end(Pass::forward);
   unwound.end();
-  if (y.requires_grad()) end_pass(Pass::forward);
+  if (run.trains && y.requires_grad()) end_pass(Pass::forward);
   return y;
 }
 

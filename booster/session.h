@@ -90,8 +90,13 @@ struct Session {
 
  private:
   friend class BackwardPass;
-  // Runs links [first, last) of the model with all that strategy and plugin do around a pass.
-  Tensor pass(const Model& model, const Tensor& x, int first, int last);
+  // Links [first, last) of a model, of which some part is in training mode or none.
+  struct LinkRun {
+    int first, last;
+    bool trains;
+  };
+  // Runs them with all that strategy and plugin do around a pass.
+  Tensor pass(const Model& model, const Tensor& x, const LinkRun& run);
   // The functions that run them, without a loss.
   MicroStep passes(const Model& model);
   // Makes the numbers that a pass left the same on all ranks.
