@@ -83,6 +83,7 @@ void BackwardPass::end() {
 
 void backward(const Tensor& loss, const std::vector<Session*>& sessions,
               const ScaleLossOptions& options) {
+  const OneThread::Scope alone(sessions[0]->iteration->thread, "model");
   const GradientKeeper::Scope mine;
   BackwardPass pass(sessions, options);
   backward(pass.root(loss));

@@ -60,6 +60,7 @@ Session::~Session() {
 }
 
 Tensor Session::forward(const Model& part, const Tensor& x) {
+  const OneThread::Scope alone(iteration->thread, "model");
   return plugin->forward(x, passes(part));
 }
 
@@ -95,6 +96,7 @@ Tensor Session::pass(const Model& part, const Tensor& x, const LinkRun& run) {
 
 Tensor Session::run(const Model& part, const Criterion& criterion, const Tensor& input,
                     const Tensor& target) {
+  const OneThread::Scope alone(iteration->thread, "model");
   const GradientKeeper::Scope mine;
   BackwardPass backward({this}, {});
   MicroStep step = passes(part);
@@ -131,6 +133,7 @@ void Session::check_backward_ended(const char* call) const {
 }
 
 void Session::zero_grad() {
+  const OneThread::Scope alone(iteration->thread, "optimizer");
   const GradientKeeper::Scope mine;
   settle("optimizer.zero_grad");
   std::erase(iteration->half_done, optimizer);

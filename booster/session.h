@@ -6,6 +6,7 @@
 #pragma once
 
 #include "booster/gradient_loans.h"
+#include "booster/one_thread.h"
 #include "booster/skipped_steps.h"
 #include "booster/step_report.h"
 #include "core/autograd/gradient_keeper.h"
@@ -44,6 +45,7 @@ struct Iteration {
   bool refusal_told = false;
   std::shared_ptr<const BatchWeight> weight;  // of the batch that passes are for
   int no_sync = 0;  // guards alive: gradients of the coming backward passes stay local
+  OneThread thread;
 
   bool awaits(const Optimizer& optimizer) const;
   void add(const Verdict& verdict, const Optimizer& optimizer);

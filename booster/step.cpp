@@ -41,6 +41,7 @@ Tensor Session::known_norm(const Verdict& verdict) const {
 }
 
 StepReport Session::step() {
+  const OneThread::Scope alone(iteration->thread, "optimizer");
   const kernels::TraceScope span("step", kernels::SpanKind::phase);
   const GradientKeeper::Scope mine;
   settle("optimizer.step");      // what the program wrote counts
