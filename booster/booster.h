@@ -75,6 +75,7 @@
 #include "core/tensor/dlpack.h"
 #include "core/tensor/memory/memory_report.h"
 #include "core/tensor/random.h"
+#include "core/tensor/token_layout.h"
 #include "kernels/system/terminal_text.h"
 #include "kernels/system/warn.h"
 #include "mixed_precision/apex/apex_functions.h"

@@ -4,6 +4,7 @@
 #include "core/autograd/op_policy.h"
 #include "core/nn/attention_method.h"
 #include "core/tensor/random.h"
+#include "core/tensor/token_layout.h"
 #include "kernels/system/recording.h"
 #include "kernels/system/trace.h"
 #include "kernels/system/warn.h"
@@ -24,6 +25,7 @@ class UnwoundPass {
     if (has_ended_) return;
     set_random_stream(0);
     set_attention_method(nullptr);
+    set_token_layout({});
   }
   UnwoundPass(const UnwoundPass&) = delete;
   UnwoundPass& operator=(const UnwoundPass&) = delete;

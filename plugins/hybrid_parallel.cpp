@@ -2,6 +2,7 @@
 
 #include "core/nn/attention_method.h"
 #include "core/tensor/random.h"
+#include "core/tensor/token_layout.h"
 #include "parallel/launch.h"
 #include "plugins/data_axis.h"
 #include "plugins/gradients/rank_norms.h"
@@ -127,6 +128,7 @@ HybridParallelPlugin::HybridParallelPlugin(const HybridParallelPlugin& other)
 HybridParallelPlugin::~HybridParallelPlugin() {
   set_random_stream(0);
   set_attention_method(nullptr);
+  set_token_layout({});
 }
 
 Layout HybridParallelPlugin::layout() const {
@@ -243,7 +245,7 @@ void HybridParallelPlugin::align_random_numbers() const {
 }
 
 void HybridParallelPlugin::end(Pass pass) {
-  sequence_.end();
+  sequence_.end(pass);
   set_random_stream(0);
   set_attention_method(nullptr);  // a pass may have ended in the middle
   data_->end(pass);
