@@ -89,6 +89,7 @@
 #include "mixed_precision/model_cast.h"
 #include "parallel/groups/gather_text.h"
 #include "parallel/launch.h"
+#include "parallel/seed_ranks.h"
 #include "plugins/fsdp.h"
 #include "plugins/hybrid_parallel.h"
 #include "plugins/low_level_zero.h"

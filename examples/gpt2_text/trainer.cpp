@@ -70,7 +70,7 @@ Trainer::Trainer(const Config& config, const World& world)
   boosted_ = booster_.boost(model, optimizer, criterion, loader,
                             make_lr_scheduler(config, optimizer, total_steps_));
   // Weights are the same on all ranks; dropout differs where the data do.
-  manual_seed(seed + 1000003ull * (booster_.plugin().mesh().place("data") + 1));
+  seed_ranks(seed, booster_.plugin().mesh());
   example::on_first_rank(world, "train.output_dir", [&] { folder_.emplace(output_); });
   resume();
   example::on_first_rank(world, "metrics.jsonl", [&] {

@@ -73,7 +73,7 @@ Trainer::Trainer(const Config& config, const World& world)
   auto scheduler = make_lr_scheduler(config, optimizer, total_steps_);
   boosted_ = booster_.boost(model, optimizer, criterion_of(config), loader, scheduler);
   // Weights are the same on all ranks; dropout must differ where data do.
-  manual_seed(seed + 1000003ull * static_cast<uint64_t>(mesh.place("data") + 1));
+  seed_ranks(seed, mesh);
   if (const double decay = config.get<double>("train.ema_decay"); decay > 0)
     average_.emplace(boosted_->optimizer.unwrap(),
                      ParameterAverageOptions{.decay = decay,
