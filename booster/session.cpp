@@ -1,6 +1,7 @@
 #include "booster/session.h"
 
 #include "booster/backward_pass.h"
+#include "booster/frozen_statistics.h"
 #include "core/autograd/op_policy.h"
 #include "core/nn/attention_method.h"
 #include "core/tensor/random.h"
@@ -160,6 +161,14 @@ void Session::look_for_skips(bool at_end) {
   const std::string refusal = precision->refusal();
   iteration->refusal_told = !refusal.empty();
   if (!refusal.empty()) precision->add_note(std::string(precision->name()) + ": " + refusal);
+}
+
+void Session::look_for_frozen_statistics() {
+  constexpr int64_t interval = 64;
+  if (iteration->steps++ % interval != 0 || iteration->statistics_noted) return;
+  std::string text = frozen_statistics(model.module());
+  iteration->statistics_noted = !text.empty();
+  if (!text.empty()) precision->add_note(std::move(text));
 }
 
 void Session::pass_on_all_notes() {

@@ -43,6 +43,8 @@ struct Iteration {
   bool stepped = false;                    // one of them has
   Tensor found_inf;                        // of those that have; undefined: nothing was looked for
   bool refusal_told = false;
+  int64_t steps = 0;              // so far, of all optimizers
+  bool statistics_noted = false;  // of batch norms that are frozen (frozen_statistics.h)
   std::shared_ptr<const BatchWeight> weight;  // of the batch that passes are for
   int no_sync = 0;  // guards alive: gradients of the coming backward passes stay local
   OneThread thread;
@@ -85,6 +87,8 @@ struct Session {
   // Once in many steps: tells if step after step is skipped, or the scaler refused something. Waits
   // for the device then.
   void look_for_skips(bool at_end = false);
+  // In the first step, and once in many: notes, once, batch norms that are frozen but move.
+  void look_for_frozen_statistics();
   // Prints the notes, with what only the device knows so far: waits for the device.
   void pass_on_all_notes();
   // THE order of mixed precision x parallelism; step.cpp.

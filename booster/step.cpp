@@ -63,6 +63,7 @@ StepReport Session::step() {
     iteration->add(verdict, optimizer);
   }
   leave_iteration();  // the last one: grow or back off
+  look_for_frozen_statistics();
   pass_on_notes();
   if (watcher) watcher->step_ends(report);
   return report;
