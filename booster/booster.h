@@ -124,6 +124,12 @@ class Choice {
 struct BoosterOptions {
   Choice<Plugin> plugin = "single";
   Choice<Precision> mixed_precision = "fp32";
+  // What gradients are of where batches of a step, on ranks or one after another, differ in the
+  // rows that count (ignored labels, class weights, sizes). "ranks": each batch's loss is a mean of
+  // its own, and the mean over the ranks is taken, as in torch's DDP. "rows": one mean over all
+  // rows of the step (booster/joined_mean.h); losses are those of boost's criterion or
+  // execute_pipeline, and are not divided by the number of batches.
+  std::string loss_mean = "ranks";
 };
 
 class Booster {
@@ -204,6 +210,7 @@ class Booster {
 
   const Plugin& plugin() const { return *plugin_; }
   const Precision& precision() const { return *precision_; }
+  const std::string& loss_mean() const { return options_.loss_mean; }
 
  private:
   // A session for each optimizer.

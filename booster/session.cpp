@@ -103,16 +103,24 @@ Tensor Session::run(const Model& part, const Criterion& criterion, const Tensor&
   const GradientKeeper::Scope mine;
   BackwardPass backward({this}, {});
   MicroStep step = passes(part);
-  step.loss = [&](const Tensor& y, const Tensor& wanted) { return criterion(y, wanted); };
+  JoinedMean* joined = iteration->joined.get();
+  step.loss = [&](const Tensor& y, const Tensor& wanted) {
+    const Tensor loss = criterion(y, wanted);
+    if (!joined) return loss;
+    const double share = static_cast<double>(wanted.numel()) / static_cast<double>(target.numel());
+    return joined->weighted_part(loss, criterion.divisor(wanted), share);
+  };
   step.scale = [&](const Tensor& mean_loss) { return backward.root(mean_loss); };
+  if (joined) joined->begin_batch(criterion.divisor(target), target.numel());
   const Tensor loss = plugin->run(input, target, step);
   backward.end();
-  return loss;
+  return joined ? joined->end_batch(loss) : loss;
 }
 
 void Session::sync_grads(const char* call) {
   check_backward_ended(call);
   plugin->sync_grads(optimizer);
+  if (iteration->joined) iteration->joined->settle(optimizer);
 }
 
 void Session::end_pass(Pass pass) {
@@ -143,6 +151,7 @@ void Session::zero_grad() {
   iteration->loans->close(optimizer);
   optimizer.zero_grad();
   precision->abandon(optimizer);
+  if (iteration->joined) iteration->joined->forget();
   leave_iteration();
 }
 

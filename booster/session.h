@@ -6,6 +6,7 @@
 #pragma once
 
 #include "booster/gradient_loans.h"
+#include "booster/joined_mean.h"
 #include "booster/one_thread.h"
 #include "booster/skipped_steps.h"
 #include "booster/step_report.h"
@@ -48,6 +49,7 @@ struct Iteration {
   std::shared_ptr<const BatchWeight> weight;  // of the batch that passes are for
   int no_sync = 0;  // guards alive: gradients of the coming backward passes stay local
   OneThread thread;
+  std::unique_ptr<JoinedMean> joined;  // null: each batch's loss is a mean of its own
 
   bool awaits(const Optimizer& optimizer) const;
   void add(const Verdict& verdict, const Optimizer& optimizer);
