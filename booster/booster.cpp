@@ -81,6 +81,9 @@ Booster::Booster(BoosterOptions options)
     : options_(std::move(options)),
       plugin_(options_.plugin.make()),
       precision_(options_.mixed_precision.make()) {
+  check(options_.loss_mean == "ranks" || options_.loss_mean == "rows",
+        "booster: unknown loss_mean; got {}{}", options_.loss_mean,
+        legal_names(options_.loss_mean, {"ranks", "rows"}));
   check_pair(*precision_, plugin_->name(), plugin_->layout());
 }
 
@@ -93,18 +96,24 @@ Booster Booster::from_config(const Config& config) {
     check_agreement(config, world.group());
   return Booster({.plugin = Choice<Plugin>([plugin] { return plugin_registry().make(plugin); }),
                   .mixed_precision = Choice<Precision>(
-                      [precision] { return precision_registry().make(precision); })});
+                      [precision] { return precision_registry().make(precision); }),
+                  .loss_mean = config.get<std::string>("booster.loss_mean")});
 }
 
 std::vector<std::shared_ptr<Session>> Booster::open_sessions(const std::vector<Model>& models,
                                                              const Optimizers& optimizers) const {
   check_boostable(models, optimizers);
+  const bool joins_rows = options_.loss_mean == "rows";
+  check(!joins_rows || optimizers.size() == 1,
+        "booster.boost: loss_mean rows is for one optimizer; got {}, want loss_mean ranks",
+        optimizers.size());
   const Model model = models.size() == 1 ? models[0] : Model(SeveralModels(models));
   const std::shared_ptr<Precision> precision = options_.mixed_precision.make();
   const std::shared_ptr<Plugin> plugin = options_.plugin.make();
   const auto iteration = std::make_shared<Iteration>();
   iteration->all = optimizers;
   iteration->weight = weight_;
+  if (joins_rows) iteration->joined = std::make_unique<JoinedMean>(plugin->group());
   check_same_on_all_ranks(plugin->group(), precision->name(), plugin->name(), models, optimizers);
   precision->check_fits(model);
   check_new_groups(optimizers, iteration);
@@ -143,12 +152,15 @@ BoostedGroup Booster::boost(const std::vector<Model>& models,
 BoostedTriple Booster::boost(const Model& model, const Optimizer& optimizer,
                              const Criterion& criterion) {
   const auto session = open_sessions({model}, optimizer)[0];
-  const Criterion in_numbers(criterion.name(),
-                             [session, criterion](const Tensor& y, const Tensor& t) {
-                               const PolicyScope numbers(session->precision->policy(y.device()));
-                               return criterion(y, t);
-                             });
-  return {BoostedModel(session), BoostedOptimizer(session), in_numbers};
+  const auto in_numbers = [session, criterion](const Tensor& y, const Tensor& target) {
+    const PolicyScope numbers(session->precision->policy(y.device()));
+    const Tensor loss = criterion(y, target);
+    JoinedMean* joined = session->iteration->joined.get();
+    return joined ? joined->note(loss, criterion.divisor(target), target.numel()) : loss;
+  };
+  const Criterion boosted(criterion.name(), in_numbers,
+                          [criterion](const Tensor& target) { return criterion.divisor(target); });
+  return {BoostedModel(session), BoostedOptimizer(session), boosted};
 }
 
 Boosted Booster::boost(const Model& model, const Optimizer& optimizer, const Criterion& criterion,

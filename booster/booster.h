@@ -74,6 +74,7 @@
 #include "core/tensor/exchange/dlpack.h"
 #include "core/tensor/memory/memory_report.h"
 #include "core/tensor/random/random.h"
+#include "core/tensor/token_layout.h"
 #include "mixed_precision/apex/apex_functions.h"
 #include "mixed_precision/interface/model_cast.h"
 #include "mixed_precision/scaling/loss_scale_presets.h"
@@ -86,6 +87,7 @@
 #include "mixed_precision/strategies/fp8.h"
 #include "parallel/groups/gather_text.h"
 #include "parallel/launch.h"
+#include "parallel/seed_ranks.h"
 #include "platform/files/appended_file.h"
 #include "platform/terminal_text.h"
 #include "platform/warn.h"
@@ -123,6 +125,12 @@ class Choice {
 struct BoosterOptions {
   Choice<Plugin> plugin = "single";
   Choice<Precision> mixed_precision = "fp32";
+  // What gradients are of where batches of a step, on ranks or one after another, differ in the
+  // rows that count (ignored labels, class weights, sizes). "ranks": each batch's loss is a mean of
+  // its own, and the mean over the ranks is taken, as in torch's DDP. "rows": one mean over all
+  // rows of the step (booster/training/joined_mean.h); losses are those of boost's criterion or
+  // execute_pipeline, and are not divided by the number of batches.
+  std::string loss_mean = "ranks";
 };
 
 class Booster {
@@ -203,6 +211,7 @@ class Booster {
 
   const Plugin& plugin() const { return *plugin_; }
   const Precision& precision() const { return *precision_; }
+  const std::string& loss_mean() const { return options_.loss_mean; }
 
  private:
   // A session for each optimizer.

@@ -108,17 +108,42 @@ DataLoader DataParallelPlugin::prepare_dataloader(std::shared_ptr<const Dataset>
   return DataLoader(std::move(dataset), std::move(options));
 }
 
-void DataParallelPlugin::share_buffers() const {
-  if (!broadcast_buffers_ || group_.size() == 1 || !model_.module().training()) return;
+void DataParallelPlugin::share_buffers() {
+  if (!broadcast_buffers_ || group_.size() == 1) return;
+  has_moved_buffers_ = false;
   const NoGradGuard no_grad;
   for (const auto& buffer : model_.buffers())
     if (buffer.tensor.numel() > 0) group_.broadcast(buffer.tensor);  // else another stage's
 }
 
-void DataParallelPlugin::begin(Pass pass, bool sync) {
-  share_joined();
-  if (pass == Pass::forward && sync) share_buffers();
+Tensor DataParallelPlugin::forward(const Tensor& input, const MicroStep& step) {
+  if (step.trains) share_joined();
+  const Tensor y = Plugin::forward(input, step);
+  model_has_run(step);
+  return y;
 }
+
+Tensor DataParallelPlugin::run(const Tensor& input, const Tensor& target, const MicroStep& step) {
+  if (step.trains) share_joined();
+  const Tensor loss = Plugin::run(input, target, step);
+  model_has_run(step);
+  return loss;
+}
+
+void DataParallelPlugin::model_has_run(const MicroStep& step) {
+  if (step.moves_buffers_alone) return share_buffers();
+  if (step.trains) has_moved_buffers_ = true;
+  if (step.trains || !has_moved_buffers_ || has_noted_buffers_) return;
+  if (!broadcast_buffers_ || group_.size() == 1 || model_.buffers().empty()) return;
+  has_noted_buffers_ = true;
+  add_note(
+      "data parallelism: an evaluation follows training passes that no step ended, so each rank "
+      "may use statistics of its own, and only rank 0's are saved; want a step before it, or "
+      "share_buffers() of the boosted model");
+}
+
+// Here and not around a pass: graphs may hold buffers, and an evaluation may be one rank's alone.
+void DataParallelPlugin::sync_params(const Optimizer&) { share_buffers(); }
 
 std::vector<int64_t> DataParallelPlugin::over_stages(std::vector<int64_t> numbers) const {
   if (mesh_.size("pipeline") > 1) mesh_.group("pipeline").all_reduce(numbers);

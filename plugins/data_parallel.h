@@ -1,7 +1,11 @@
 // What every kind of data parallelism shares: each rank sees its own share of the data and works on
-// the whole model. Rank 0's numbers are everybody's start, buffers are sent again before each
-// training forward (of a pipeline: each batch), and a parameter that an optimizer steps without a
-// gradient is an error that names it. How gradients are exchanged is the derived plugin's.
+// the whole model. All ranks start from rank 0's numbers. A parameter that an optimizer steps
+// without a gradient is an error that names it. How gradients are exchanged is the derived
+// plugin's.
+//
+// Rank 0's buffers go to all after each step, and after each training pass without gradients. So
+// all ranks evaluate with the buffers that checkpoints hold. An evaluation sends nothing: one rank
+// may evaluate alone.
 //
 // Where a mesh has other axes than data, ranks along those see the same data, and what they have in
 // common is another plugin's (plugins/hybrid_parallel.h). Ranks along the axis sequence work on
@@ -23,11 +27,19 @@ class DataParallelPlugin : public Plugin {
   void prepare(const Model& model, const Optimizers& optimizers) override;
   DataLoader prepare_dataloader(std::shared_ptr<const Dataset> dataset,
                                 DataLoaderOptions options) const override;
-  void begin(Pass pass, bool sync) override;
+  Tensor forward(const Tensor& input, const MicroStep& step) override;
+  Tensor run(const Tensor& input, const Tensor& target, const MicroStep& step) override;
   void agree(Tensor& numbers, Among among) override;
-  // In training, rank 0's buffers go to all, unless that is not wanted. begin() of a forward pass
-  // does it; a pipeline, in whose batch there are many, does it itself.
-  void share_buffers() const;
+  // After the update: a plugin that overrides it calls it as well.
+  void sync_params(const Optimizer& optimizer) override;
+  // Does nothing where the option broadcast_buffers is off.
+  void share_buffers() override;
+  // A call of the model has ended. Shares its buffers where no step will; notes once if ranks
+  // evaluate with different ones.
+  void model_has_run(const MicroStep& step);
+  // Sends rank 0's values of parameters that joined an optimizer after boost to all ranks, once.
+  // Called before each training pass.
+  void share_joined();
 
  protected:
   // Data parallel along the mesh's axes data and sequence.
@@ -54,13 +66,12 @@ class DataParallelPlugin : public Plugin {
   void check_none_missing(const Optimizer& optimizer, const char* advice) const;
 
  private:
-  // Rank 0's numbers of parameters that joined an optimizer, unless all ranks have them already.
-  void share_joined();
-
   Mesh mesh_;
   Group group_;        // along the axes data and sequence
   Group same_layers_;  // all that have the same layers or parts of them
   bool broadcast_buffers_;
+  bool has_moved_buffers_ = false;  // since they were shared
+  bool has_noted_buffers_ = false;
   uint32_t training_ = 0;
   bool is_numbered_ = false;
   Model model_;

@@ -2,6 +2,7 @@
 
 #include "core/nn/attention_method.h"
 #include "core/tensor/random/random.h"
+#include "core/tensor/token_layout.h"
 #include "parallel/launch.h"
 #include "plugins/data_axis.h"
 #include "plugins/gradients/rank_norms.h"
@@ -127,6 +128,7 @@ HybridParallelPlugin::HybridParallelPlugin(const HybridParallelPlugin& other)
 HybridParallelPlugin::~HybridParallelPlugin() {
   set_random_stream(0);
   set_attention_method(nullptr);
+  set_token_layout({});
 }
 
 Layout HybridParallelPlugin::layout() const {
@@ -217,23 +219,36 @@ MicroStep HybridParallelPlugin::in_streams(const MicroStep& step) {
 
 Tensor HybridParallelPlugin::forward(const Tensor& input, const MicroStep& step) {
   batches_.check_same(input);
-  return stages_ ? stages_->forward(input, in_streams(step)) : Plugin::forward(input, step);
+  trains_ = step.trains;
+  if (trains_) data_->share_joined();
+  const Tensor y =
+      stages_ ? stages_->forward(input, in_streams(step)) : Plugin::forward(input, step);
+  model_has_run(step);
+  return y;
 }
 
 Tensor HybridParallelPlugin::run(const Tensor& input, const Tensor& target, const MicroStep& step) {
   batches_.check_same(input, target);
-  if (!stages_) return Plugin::run(input, target, step);
-  if (exchanges_late_) data_->share_buffers();
-  return stages_->run(input, target, in_streams(step));
+  trains_ = step.trains;
+  if (trains_) data_->share_joined();
+  const Tensor loss =
+      stages_ ? stages_->run(input, target, in_streams(step)) : Plugin::run(input, target, step);
+  model_has_run(step);
+  return loss;
+}
+
+void HybridParallelPlugin::model_has_run(const MicroStep& step) {
+  data_->model_has_run(step);
+  for (std::string& note : data_->take_notes()) add_note(std::move(note));
 }
 
 // Gradients of a pipeline grow with each microbatch: what the last one leaves is exchanged along
-// the data axis, and so are buffers before the first one.
+// the data axis.
 void HybridParallelPlugin::begin(Pass pass, bool sync) {
   const int first_link = pass == Pass::forward ? std::exchange(first_link_, 0) : 0;
   set_random_stream(sequence_.begin(pass, first_link));
   set_attention_method(nullptr);
-  if (pass == Pass::forward && model_->training()) align_random_numbers();
+  if (pass == Pass::forward && trains_) align_random_numbers();
   if (pass == Pass::backward) exchanges_late_ = stages_ && sync;
   data_->begin(pass, sync && !exchanges_late_);
 }
@@ -248,7 +263,7 @@ void HybridParallelPlugin::align_random_numbers() const {
 }
 
 void HybridParallelPlugin::end(Pass pass) {
-  sequence_.end();
+  sequence_.end(pass);
   set_random_stream(0);
   set_attention_method(nullptr);  // a pass may have ended in the middle
   data_->end(pass);
@@ -274,6 +289,7 @@ void HybridParallelPlugin::check_gradients(Stepped& stepped) const {
 void HybridParallelPlugin::sync_params(const Optimizer& optimizer) {
   data_->sync_params(optimizer);
 }
+void HybridParallelPlugin::share_buffers() { data_->share_buffers(); }
 void HybridParallelPlugin::hold_whole(bool whole) { data_->hold_whole(whole); }
 
 // First a rank's part of the layers becomes whole along the data axis, on the first of its ranks;

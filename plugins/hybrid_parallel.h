@@ -72,6 +72,7 @@ class HybridParallelPlugin : public Plugin {
   void agree(Tensor& numbers, Among among) override;
   void sync_grads(const Optimizer& optimizer) override;
   void sync_params(const Optimizer& optimizer) override;
+  void share_buffers() override;
   void hold_whole(bool whole) override;
   void join(StateDict& state) const override;
   void split(StateDict& state) const override;
@@ -88,6 +89,8 @@ class HybridParallelPlugin : public Plugin {
   void share_norms(const Optimizers& optimizers);
   // Stages know where each parameter is from the start.
   void refuse_strangers(Optimizer optimizer) const;
+  // As of the plugin along data, whose notes become this one's.
+  void model_has_run(const MicroStep& step);
   // Of what ranks along tensor hold whole.
   void check_gradients(Stepped& stepped) const;
   // Ranks that drop the same elements of the same activations draw the same numbers.
@@ -104,6 +107,7 @@ class HybridParallelPlugin : public Plugin {
   BatchAgreement batches_;
   bool exchanges_late_ = false;  // behind the microbatches of a pass
   int first_link_ = 0;           // of the forward pass that is about to begin
+  bool trains_ = true;           // some part of the model that it is of
   Model model_;
   std::vector<Stepped> stepped_;
 };

@@ -133,7 +133,6 @@ void ShardedStatePlugin::watch(const Parameters& parameters) {
 }
 
 void ShardedStatePlugin::begin(Pass pass, bool sync) {
-  DataParallelPlugin::begin(pass, sync);
   if (pass == Pass::forward) return;
   watch_new();
   gradients_.begin(sync);
@@ -151,6 +150,7 @@ void ShardedStatePlugin::sync_grads(const Optimizer& optimizer) {
 }
 
 void ShardedStatePlugin::sync_params(const Optimizer& optimizer) {
+  DataParallelPlugin::sync_params(optimizer);
   const NoGradGuard no_grad;
   const bool late = options_.gathers_late && !holds_whole();
   const auto place = std::ranges::find(optimizers(), optimizer) - optimizers().begin();

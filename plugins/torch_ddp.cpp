@@ -85,7 +85,6 @@ void TorchDDPPlugin::on_ready(int64_t i) {
 }
 
 void TorchDDPPlugin::begin(Pass pass, bool sync) {
-  DataParallelPlugin::begin(pass, sync);
   if (pass == Pass::forward) return;
   watch_new();
   if (options_.static_graph) graph_.begin(watched_);

@@ -2,12 +2,13 @@
 // gradients are averaged in buckets while backward runs, so all ranks take the same step.
 //
 // Semantics follow torch's DistributedDataParallel: rank 0's parameters and buffers are everybody's
-// start; buffers are sent again before each training forward; accumulation without sending is
-// `no_sync`. Unlike there, any number of backward passes with and without `no_sync` may come before
-// a step, each for any of the models that were boosted together, and a step that still finds
-// gradients of this rank alone exchanges them first. A parameter that an optimizer steps without a
-// gradient is an error that names it, unless `find_unused_parameters` or `static_graph` is set; a
-// parameter that is frozen is not asked for one.
+// start; all ranks evaluate with rank 0's buffers; accumulation without sending is `no_sync`.
+// Unlike there, buffers are sent after each step and not before each forward pass, so that an
+// evaluation sends nothing and may be one rank's alone. Any number of backward passes with and
+// without `no_sync` may come before a step, each for any of the models that were boosted together,
+// and a step that still finds gradients of this rank alone exchanges them first. A parameter that
+// an optimizer steps without a gradient is an error that names it, unless `find_unused_parameters`
+// or `static_graph` is set; a parameter that is frozen is not asked for one.
 //
 // `static_graph` promises that each step uses the parameters that the first one did, on each rank
 // (torch's option of that name, where another set is undefined; here it is an error that names a
@@ -39,7 +40,7 @@ namespace booster {
 struct TorchDDPOptions {
   double bucket_cap_mb = 25;            // MiB of gradients per message, at most
   bool find_unused_parameters = false;  // parameters may take no part in a step
-  bool broadcast_buffers = true;        // rank 0's buffers go to all before each training forward
+  bool broadcast_buffers = true;        // rank 0's buffers go to all after each step
   bool gradient_as_bucket_view = true;  // gradients live in the buckets; false: copied there
   bool static_graph = false;            // every step uses the same parameters
   std::string comm_dtype = "";          // f32 gradients travel as "fp16" or "bf16"

@@ -25,13 +25,17 @@ Section chosen_section(const char* name, const char* description, const Entries&
 }
 
 Section booster_section() {
-  return {.name = "booster",
-          .description = "how the model is spread and in what numbers it trains",
-          .options = {libraries_option()},
-          .sections = {chosen_section("plugin", "how the model is spread over ranks",
-                                      plugin_registry().entries(), true),
-                       chosen_section("mixed_precision", "the precision strategy",
-                                      precision_registry().entries(), true)}};
+  return {
+      .name = "booster",
+      .description = "how the model is spread and in what numbers it trains",
+      .options = {libraries_option(),
+                  choice_option("loss_mean", "ranks", {"ranks", "rows"},
+                                "where batches differ in rows that count: each is a mean of its "
+                                "own, and ranks average those; or one mean over all rows")},
+      .sections = {chosen_section("plugin", "how the model is spread over ranks",
+                                  plugin_registry().entries(), true),
+                   chosen_section("mixed_precision", "the precision strategy",
+                                  precision_registry().entries(), true)}};
 }
 
 // Another choice than the first is the default.

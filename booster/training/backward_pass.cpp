@@ -62,7 +62,7 @@ void BackwardPass::await(const Optimizer& optimizer) {
 Tensor BackwardPass::root(const Tensor& loss) const {
   for (const Session* session : sessions_)
     if (session->watcher) session->watcher->backward_begins(loss);
-  const double weight = first_.iteration->weight->value;
+  const double weight = first_.iteration->joined ? 1 : first_.iteration->weight->value;
   return first_.precision->scale(weight == 1 ? loss : loss * weight);
 }
 
@@ -83,9 +83,12 @@ void BackwardPass::end() {
 
 void backward(const Tensor& loss, const std::vector<Session*>& sessions,
               const ScaleLossOptions& options) {
+  const OneThread::Scope alone(sessions[0]->iteration->thread, "model");
   const GradientKeeper::Scope mine;
   BackwardPass pass(sessions, options);
-  backward(pass.root(loss));
+  const Iteration& iteration = *sessions[0]->iteration;
+  backward(pass.root(iteration.joined ? iteration.joined->weighted(loss, iteration.weight->value)
+                                      : loss));
   pass.end();
 }
 

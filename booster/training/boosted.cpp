@@ -22,6 +22,7 @@ LossAndReport BoostedOptimizer::step_after(const std::function<Tensor()>& closur
 }
 
 DeviceNumber BoostedOptimizer::clip_grad_by_norm(double max_norm) {
+  const OneThread::Scope alone(session_->iteration->thread, "optimizer");
   const kernels::TraceScope span("clip", kernels::SpanKind::phase);
   const GradientKeeper::Scope mine;
   session_->settle("optimizer.clip_grad_by_norm");
@@ -36,6 +37,7 @@ DeviceNumber BoostedOptimizer::clip_grad_by_norm(double max_norm) {
 }
 
 void BoostedOptimizer::clip_grad_by_value(double limit) {
+  const OneThread::Scope alone(session_->iteration->thread, "optimizer");
   const GradientKeeper::Scope mine;
   session_->settle("optimizer.clip_grad_by_value");
   session_->sync_grads("optimizer.clip_grad_by_value");

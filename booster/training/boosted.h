@@ -29,6 +29,10 @@ class BoostedModel {
   const Model& unwrap() const { return model_; }
   void train(bool training = true) const { model_.train(training); }
   void eval() const { model_.eval(); }
+  // Gives all ranks rank 0's buffers, such as the statistics of batch normalisation: those that are
+  // saved. Each step does so already. All ranks call it, before an evaluation that follows training
+  // passes without a step.
+  void share_buffers() const { session_->plugin->share_buffers(); }
   // What the library itself works with; programs have no need of it.
   Session& session() const { return *session_; }
 

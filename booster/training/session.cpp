@@ -1,9 +1,11 @@
 #include "booster/training/session.h"
 
 #include "booster/training/backward_pass.h"
+#include "booster/training/frozen_statistics.h"
 #include "core/autograd/op_policy.h"
 #include "core/nn/attention_method.h"
 #include "core/tensor/random/random.h"
+#include "core/tensor/token_layout.h"
 #include "kernels/host/recording.h"
 #include "platform/trace.h"
 #include "platform/warn.h"
@@ -24,6 +26,7 @@ class UnwoundPass {
     if (has_ended_) return;
     set_random_stream(0);
     set_attention_method(nullptr);
+    set_token_layout({});
   }
   UnwoundPass(const UnwoundPass&) = delete;
   UnwoundPass& operator=(const UnwoundPass&) = delete;
@@ -32,6 +35,13 @@ class UnwoundPass {
  private:
   bool has_ended_ = false;
 };
+
+// The mode of a model's parts counts: a program may set each apart from the whole.
+bool has_part_in_training(const Model& model) {
+  bool any = false;
+  model->apply([&](Module& module) { any |= module.training(); });
+  return any;
+}
 
 }  // namespace
 
@@ -53,48 +63,64 @@ Session::~Session() {
 }
 
 Tensor Session::forward(const Model& part, const Tensor& x) {
+  const OneThread::Scope alone(iteration->thread, "model");
   return plugin->forward(x, passes(part));
 }
 
 MicroStep Session::passes(const Model& part) {
-  return {.forward = [=, this](const Tensor& x) { return pass(part, x, 0, part->link_count()); },
-          .forward_links = [=, this](const Tensor& x, int first,
-                                     int last) { return pass(part, x, first, last); },
-          .loss = {},
-          .scale = {}};
+  MicroStep step;
+  step.trains = has_part_in_training(part);
+  step.moves_buffers_alone = step.trains && !grad_enabled() && iteration->no_sync == 0;
+  step.forward_links = [=, trains = step.trains, this](const Tensor& x, int first, int last) {
+    return pass(part, x, {first, last, trains});
+  };
+  step.forward = [links = step.forward_links, count = part->link_count()](const Tensor& x) {
+    return links(x, 0, count);
+  };
+  return step;
 }
 
-// Numbers are cast where the model begins and ends, not where a pipeline cuts it.
-Tensor Session::pass(const Model& part, const Tensor& x, int first, int last) {
+// Numbers are cast where the model begins and ends, not where a pipeline cuts it. Ranks share what
+// a strategy saw in a forward pass only in training: one rank may evaluate alone.
+Tensor Session::pass(const Model& part, const Tensor& x, const LinkRun& run) {
   const kernels::TraceScope span("forward", kernels::SpanKind::phase);
   const GradientKeeper::Scope mine;
   UnwoundPass unwound;
   plugin->begin(Pass::forward, iteration->no_sync == 0);
   if (watcher) watcher->forward_begins(x);
   const PolicyScope numbers(precision->policy(x.device()));
-  Tensor y = part->run_links(first == 0 ? precision->cast_input(x) : x, first, last);
-  if (last == part->link_count()) y = precision->cast_output(y);
+  Tensor y = part->run_links(run.first == 0 ? precision->cast_input(x) : x, run.first, run.last);
+  if (run.last == part->link_count()) y = precision->cast_output(y);
   plugin->end(Pass::forward);
   unwound.end();
-  if (y.requires_grad()) end_pass(Pass::forward);
+  if (run.trains && y.requires_grad()) end_pass(Pass::forward);
   return y;
 }
 
 Tensor Session::run(const Model& part, const Criterion& criterion, const Tensor& input,
                     const Tensor& target) {
+  const OneThread::Scope alone(iteration->thread, "model");
   const GradientKeeper::Scope mine;
   BackwardPass backward({this}, {});
   MicroStep step = passes(part);
-  step.loss = [&](const Tensor& y, const Tensor& wanted) { return criterion(y, wanted); };
+  JoinedMean* joined = iteration->joined.get();
+  step.loss = [&](const Tensor& y, const Tensor& wanted) {
+    const Tensor loss = criterion(y, wanted);
+    if (!joined) return loss;
+    const double share = static_cast<double>(wanted.numel()) / static_cast<double>(target.numel());
+    return joined->weighted_part(loss, criterion.divisor(wanted), share);
+  };
   step.scale = [&](const Tensor& mean_loss) { return backward.root(mean_loss); };
+  if (joined) joined->begin_batch(criterion.divisor(target), target.numel());
   const Tensor loss = plugin->run(input, target, step);
   backward.end();
-  return loss;
+  return joined ? joined->end_batch(loss) : loss;
 }
 
 void Session::sync_grads(const char* call) {
   check_backward_ended(call);
   plugin->sync_grads(optimizer);
+  if (iteration->joined) iteration->joined->settle(optimizer);
 }
 
 void Session::end_pass(Pass pass) {
@@ -118,12 +144,14 @@ void Session::check_backward_ended(const char* call) const {
 }
 
 void Session::zero_grad() {
+  const OneThread::Scope alone(iteration->thread, "optimizer");
   const GradientKeeper::Scope mine;
   settle("optimizer.zero_grad");
   std::erase(iteration->half_done, optimizer);
   iteration->loans->close(optimizer);
   optimizer.zero_grad();
   precision->abandon(optimizer);
+  if (iteration->joined) iteration->joined->forget();
   leave_iteration();
 }
 
@@ -142,6 +170,14 @@ void Session::look_for_skips(bool at_end) {
   const std::string refusal = precision->refusal();
   iteration->refusal_told = !refusal.empty();
   if (!refusal.empty()) precision->add_note(std::string(precision->name()) + ": " + refusal);
+}
+
+void Session::look_for_frozen_statistics() {
+  constexpr int64_t interval = 64;
+  if (iteration->steps++ % interval != 0 || iteration->statistics_noted) return;
+  std::string text = frozen_statistics(model.module());
+  iteration->statistics_noted = !text.empty();
+  if (!text.empty()) precision->add_note(std::move(text));
 }
 
 void Session::pass_on_all_notes() {

@@ -6,6 +6,8 @@
 #pragma once
 
 #include "booster/training/gradient_loans.h"
+#include "booster/training/joined_mean.h"
+#include "booster/training/one_thread.h"
 #include "booster/training/skipped_steps.h"
 #include "booster/training/step_report.h"
 #include "core/autograd/gradient_keeper.h"
@@ -42,8 +44,12 @@ struct Iteration {
   bool stepped = false;                    // one of them has
   Tensor found_inf;                        // of those that have; undefined: nothing was looked for
   bool refusal_told = false;
+  int64_t steps = 0;              // so far, of all optimizers
+  bool statistics_noted = false;  // of batch norms that are frozen (frozen_statistics.h)
   std::shared_ptr<const BatchWeight> weight;  // of the batch that passes are for
   int no_sync = 0;  // guards alive: gradients of the coming backward passes stay local
+  OneThread thread;
+  std::unique_ptr<JoinedMean> joined;  // null: each batch's loss is a mean of its own
 
   bool awaits(const Optimizer& optimizer) const;
   void add(const Verdict& verdict, const Optimizer& optimizer);
@@ -83,6 +89,8 @@ struct Session {
   // Once in many steps: tells if step after step is skipped, or the scaler refused something. Waits
   // for the device then.
   void look_for_skips(bool at_end = false);
+  // In the first step, and once in many: notes, once, batch norms that are frozen but move.
+  void look_for_frozen_statistics();
   // Prints the notes, with what only the device knows so far: waits for the device.
   void pass_on_all_notes();
   // THE order of mixed precision x parallelism; step.cpp.
@@ -90,8 +98,13 @@ struct Session {
 
  private:
   friend class BackwardPass;
-  // Runs links [first, last) of the model with all that strategy and plugin do around a pass.
-  Tensor pass(const Model& model, const Tensor& x, int first, int last);
+  // Links [first, last) of a model, of which some part is in training mode or none.
+  struct LinkRun {
+    int first, last;
+    bool trains;
+  };
+  // Runs them with all that strategy and plugin do around a pass.
+  Tensor pass(const Model& model, const Tensor& x, const LinkRun& run);
   // The functions that run them, without a loss.
   MicroStep passes(const Model& model);
   // Makes the numbers that a pass left the same on all ranks.

@@ -41,6 +41,7 @@ Tensor Session::known_norm(const Verdict& verdict) const {
 }
 
 StepReport Session::step() {
+  const OneThread::Scope alone(iteration->thread, "optimizer");
   const kernels::TraceScope span("step", kernels::SpanKind::phase);
   const GradientKeeper::Scope mine;
   settle("optimizer.step");      // what the program wrote counts
@@ -62,6 +63,7 @@ StepReport Session::step() {
     iteration->add(verdict, optimizer);
   }
   leave_iteration();  // the last one: grow or back off
+  look_for_frozen_statistics();
   pass_on_notes();
   if (watcher) watcher->step_ends(report);
   return report;

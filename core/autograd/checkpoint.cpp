@@ -4,6 +4,7 @@
 #include "core/autograd/tape.h"
 #include "core/autograd/tracking.h"
 #include "core/tensor/random/random.h"
+#include "core/tensor/token_layout.h"
 
 #include <utility>
 
@@ -14,27 +15,30 @@ thread_local bool runs_again = false;
 
 using Function = std::function<Tensor(const std::vector<Tensor>&)>;
 
-// Where the numbers that fn draws begin: what is drawn next, and in which stream.
-struct RandomPlace {
+// What of this thread fn depends on: where the numbers that it draws begin (what is drawn next, and
+// in which stream), and which tokens it has.
+struct Surroundings {
   RandomState state = default_generator().state();
   uint64_t stream = random_stream();
+  TokenLayout tokens = token_layout();
 
-  void go_to() const {
+  void restore() const {
     default_generator().set_state(state);
     set_random_stream(stream);
+    set_token_layout(tokens);
   }
 };
 
-// Goes there for one scope, so that dropout draws the same numbers again.
-class ReplayRandom {
+// Restores them for one scope, so that dropout draws the same numbers again.
+class Replay {
  public:
-  explicit ReplayRandom(const RandomPlace& place) { place.go_to(); }
-  ~ReplayRandom() { now_.go_to(); }
-  ReplayRandom(const ReplayRandom&) = delete;
-  ReplayRandom& operator=(const ReplayRandom&) = delete;
+  explicit Replay(const Surroundings& first_run) { first_run.restore(); }
+  ~Replay() { now_.restore(); }
+  Replay(const Replay&) = delete;
+  Replay& operator=(const Replay&) = delete;
 
  private:
-  RandomPlace now_;
+  Surroundings now_;
 };
 
 class SecondRun {
@@ -51,8 +55,8 @@ class SecondRun {
 class CheckpointNode : public Node {
  public:
   CheckpointNode(const Function& fn, const std::vector<Tensor>& inputs,
-                 const std::vector<Tensor>& leaves, const RandomPlace& random)
-      : Node("checkpoint", inputs, 1), fn_(fn), random_(random) {
+                 const std::vector<Tensor>& leaves, const Surroundings& first_run)
+      : Node("checkpoint", inputs, 1), fn_(fn), first_run_(first_run) {
     for (const Tensor& leaf : leaves) leaves_.push_back(edge_of(leaf));
     for (const Tensor& input : inputs) {
       inputs_.emplace_back(input);
@@ -86,7 +90,7 @@ class CheckpointNode : public Node {
  private:
   Tensor run_again(const std::vector<Tensor>& leaves) {
     const GradMode record(true);
-    const ReplayRandom replay(random_);
+    const Replay replay(first_run_);
     const PolicyScope policy = policy_.scope();
     const SecondRun second;
     return fn_(leaves);
@@ -96,7 +100,7 @@ class CheckpointNode : public Node {
   std::vector<Edge> leaves_;
   std::vector<Saved> inputs_;
   std::vector<bool> made_by_op_;  // as policies saw the inputs in the first run
-  RandomPlace random_;
+  Surroundings first_run_;
   PolicyMemory policy_{current_policy()};
 };
 
@@ -105,7 +109,7 @@ class CheckpointNode : public Node {
 bool is_second_run() { return runs_again; }
 
 Tensor checkpoint(const Function& fn, const std::vector<Tensor>& inputs) {
-  const RandomPlace random;
+  const Surroundings first_run;
   Tensor y;
   std::vector<Tensor> leaves;
   {
@@ -117,7 +121,8 @@ Tensor checkpoint(const Function& fn, const std::vector<Tensor>& inputs) {
     if (results_are_marked) mark_made_by_op(y, was_made_by_op(result));
   }
   // Recorded even if no input requires a gradient: parameters inside fn may.
-  if (grad_enabled()) attach(Reference<Node>(new CheckpointNode(fn, inputs, leaves, random)), {&y});
+  if (grad_enabled())
+    attach(Reference<Node>(new CheckpointNode(fn, inputs, leaves, first_run)), {&y});
   return y;
 }
 

@@ -1,5 +1,8 @@
 // Criterion: a loss that a training loop calls, `criterion(output, target)`. A value: copies share
 // nothing but the options' tensors. Made by one of the losses below or from any function.
+//
+// One that is a mean may say by what it divides. Ranks and batches whose divisors differ can then
+// be joined into one mean (BoosterOptions::loss_mean).
 #pragma once
 
 #include "core/nn/losses.h"
@@ -16,8 +19,13 @@ class Criterion {
  public:
   using Function = std::function<Tensor(const Tensor& output, const Tensor& target)>;
 
-  Criterion(std::string name, Function function)
-      : name_(std::move(name)), function_(std::move(function)) {}
+  // What the mean over a target's rows divides by (one number without dimensions, off the tape):
+  // how many rows count, or the sum of their weights.
+  using Divisor = std::function<Tensor(const Tensor& target)>;
+
+  // Without `divisor` it is the number of rows, target.size(0).
+  Criterion(std::string name, Function function, Divisor divisor = {})
+      : name_(std::move(name)), function_(std::move(function)), divisor_(std::move(divisor)) {}
   // From a function or lambda: `Criterion loss = [](const Tensor& y, const Tensor& t) {...};`
   template <class F>
   requires(std::is_invocable_r_v<Tensor, F, const Tensor&, const Tensor&> &&
@@ -27,11 +35,14 @@ class Criterion {
   Tensor operator()(const Tensor& output, const Tensor& target) const {
     return function_(output, target);
   }
+  // f64. Error for a criterion that is no mean.
+  Tensor divisor(const Tensor& target) const;
   const std::string& name() const { return name_; }
 
  private:
   std::string name_;
   Function function_;
+  Divisor divisor_;
 };
 
 // The losses of core/nn/losses.h with their options; they have no members, so a

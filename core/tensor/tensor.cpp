@@ -6,6 +6,7 @@
 #include "core/tensor/host_reads.h"
 #include "core/tensor/later_checks.h"
 #include "core/tensor/overlap.h"
+#include "core/tensor/token_layout.h"
 #include "kernels/catalogue.h"
 #include "kernels/device/memory.h"
 
@@ -270,6 +271,7 @@ Tensor arange_there(int64_t n, TensorOptions options) {
 Tensor arange(int64_t n, TensorOptions options) {
   check(n >= 0, "arange: negative length; got {}", n);
   check(options.dtype != DType::boolean, "arange: want a dtype of numbers; got bool");
+  note_counting(n);
   if (options.device != Device{} && n > 0) return arange_there(n, options);
   Tensor values = empty({n}, {.dtype = DType::i64});
   for (int64_t i = 0; i < n; ++i) values.data<int64_t>()[i] = i;

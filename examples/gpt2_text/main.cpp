@@ -31,7 +31,8 @@ Section train_section() {
                              "ends the training after so many steps; 0: no limit"),
               integer_option("seed", 42, at_least(0), "of initial weights, dropout and order"),
               integer_option("accumulate", 1, between(1, 1'000'000),
-                             "batches whose gradients make one step"),
+                             "batches whose gradients make one step; an epoch's last step takes "
+                             "those that are left"),
               number_option("clip_grad_norm", 1, at_least(0), "largest gradient norm; 0: none"),
               integer_option("log_every", 10, between(1, 1'000'000'000),
                              "steps between lines of metrics.jsonl"),

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 namespace gpt2_text {
 
@@ -53,24 +54,20 @@ Trainer::Trainer(const Config& config, const World& world)
        .drop_last = true,
        .seed = seed,
        .device = device_of(config)});
-  const int64_t steps_per_epoch = loader.size() / accumulate_;
+  const int64_t steps_per_epoch = example::steps_of_epoch(loader, accumulate_);
   check(steps_per_epoch > 0,
-        "train: an epoch has no whole step; got {} windows, want at least {} (data.batch_size x "
-        "train.accumulate x ranks)",
-        texts_.train.size(), loader.options().batch_size * accumulate_ * world.size);
-  tokens_per_step_ = config.get<int64_t>("data.tokens") * loader.options().batch_size *
-                     accumulate_ * booster_.plugin().mesh().size("data");
+        "train: an epoch has no whole batch; got {} windows, want at least {} (data.batch_size x "
+        "ranks)",
+        texts_.train.size(), loader.options().batch_size * world.size);
+  tokens_per_batch_ = config.get<int64_t>("data.tokens") * loader.options().batch_size *
+                      booster_.plugin().mesh().size("data");
   total_steps_ = steps_per_epoch * config.get<int64_t>("train.epochs");
   if (const auto most = config.get<int64_t>("train.max_steps"); most > 0)
     total_steps_ = std::min(total_steps_, most);
-  const Criterion criterion = [parts = static_cast<double>(accumulate_)](
-                                  const Tensor& logits, const Tensor& target) {
-    return next_token_loss(logits, target) / parts;
-  };
-  boosted_ = booster_.boost(model, optimizer, criterion, loader,
+  boosted_ = booster_.boost(model, optimizer, next_token_loss, loader,
                             make_lr_scheduler(config, optimizer, total_steps_));
   // Weights are the same on all ranks; dropout differs where the data do.
-  manual_seed(seed + 1000003ull * (booster_.plugin().mesh().place("data") + 1));
+  seed_ranks(seed, booster_.plugin().mesh());
   example::on_first_rank(world, "train.output_dir", [&] { folder_.emplace(output_); });
   resume();
   example::on_first_rank(world, "metrics.jsonl", [&] {
@@ -82,7 +79,6 @@ int Trainer::run() {
   announce();
   example::catch_stop_signals();
   logged_at_ = seconds();
-  logged_step_ = step_;
   while (signal_ == 0 && (step_ < total_steps_ || validated_step_ != step_)) {
     // A training that was stopped in the validation between two epochs goes on with that.
     const bool due =
@@ -117,19 +113,23 @@ void Trainer::train_epoch() {
   auto& [net, opt, loss_fn, data, lr] = *boosted_;
   net.train();
   const double clip = config_.get<double>("train.clip_grad_norm");
-  int64_t parts = 0;
+  int64_t done = 0, parts = 0;
   double loss = 0;
   for (auto batch = data.begin(); batch != data.end(); ++batch) {
-    if (parts == 0) opt.zero_grad();
-    const bool last = ++parts == accumulate_;
-    loss += example::backward(booster_, *boosted_, *batch, last);
+    if (done == 0) {
+      opt.zero_grad();
+      parts = example::parts_of_step(data, accumulate_);
+    }
+    const bool last = ++done == parts;
+    loss += example::backward(booster_, *boosted_, *batch, parts, last);
+    tokens_ += tokens_per_batch_;
     if (!last) continue;
     if (clip > 0) opt.clip_grad_by_norm(clip);
     const StepReport report = opt.step();
     lr.step(report);
     after_step(loss, report);
     if (step_ == total_steps_ || signal_ != 0) return;
-    parts = 0;
+    done = 0;
     loss = 0;
   }
   signal_ = example::largest(world_, {example::stop_signal()})[0];
@@ -144,7 +144,7 @@ void Trainer::after_step(double loss, const StepReport& report) {
     fail_run("step {}: the loss is {}; try a smaller optimizer.lr (now {:.4g})", step_, loss,
              boosted_->optimizer.lr());
   if (step_ % log_every_ == 0 || step_ == total_steps_) {
-    const double tokens = static_cast<double>((step_ - logged_step_) * tokens_per_step_);
+    const auto tokens = static_cast<double>(std::exchange(tokens_, 0));
     add_metrics({{"step", step_},
                  {"epoch", boosted_->dataloader.state().epoch},
                  {"loss", number(loss)},
@@ -154,7 +154,6 @@ void Trainer::after_step(double loss, const StepReport& report) {
                  {"tokens_per_s", number(tokens / (seconds() - logged_at_))}});
     if (first_rank()) example::print(fmt::format("step {}: loss {:.4f}\n", step_, loss));
     logged_at_ = seconds();
-    logged_step_ = step_;
   }
   const auto every = config_.get<int64_t>("train.checkpoint_every");
   // The last step is saved behind its validation.

@@ -42,7 +42,8 @@ class Trainer {
   std::optional<example::OutputFolder> folder_;  // rank 0's
   std::optional<example::RunFiles> files_;       // rank 0's
   int64_t accumulate_, total_steps_ = 0, log_every_, step_ = 0, skipped_ = 0;
-  int64_t tokens_per_step_ = 0, metrics_bytes_ = 0, logged_step_ = 0, signal_ = 0;
+  int64_t tokens_per_batch_ = 0, metrics_bytes_ = 0, signal_ = 0;
+  int64_t tokens_ = 0;  // trained on since the last line of metrics
   int64_t validated_step_ = -1;
   double logged_at_ = 0;  // seconds
 };

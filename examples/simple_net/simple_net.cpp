@@ -97,7 +97,7 @@ Result train(const Settings& settings, const std::vector<Batch>& batches, const 
     const auto& [input, target] = batches[i % settings.batches];
     const Tensor loss = loss_fn(net(input), target);
     booster.backward(loss, opt);
-    if ((i + 1) % accumulate == 0) {
+    if ((i + 1) % accumulate == 0 || i + 1 == total) {
       opt.step();
       opt.zero_grad();
     }

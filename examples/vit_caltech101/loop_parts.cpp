@@ -2,25 +2,50 @@
 
 #include "examples/vit_caltech101/report/metrics.h"
 
+#include <algorithm>
 #include <string>
 
 namespace example {
 
 using namespace booster;
 
-double backward(const Booster& booster, Boosted& boosted, const Batch& batch, bool last) {
+namespace {
+
+// The share of a step's loss that one of its batches has. A mean over all rows weights them itself.
+Criterion share_of_step(const Booster& booster, const Criterion& loss_fn, int64_t parts) {
+  if (parts == 1 || booster.loss_mean() == "rows") return loss_fn;
+  return [loss_fn, parts](const Tensor& y, const Tensor& target) {
+    return loss_fn(y, target) / static_cast<double>(parts);
+  };
+}
+
+}  // namespace
+
+int64_t steps_of_epoch(const DataLoader& data, int64_t accumulate) {
+  return (data.size() + accumulate - 1) / accumulate;
+}
+
+int64_t parts_of_step(const DataLoader& data, int64_t accumulate) {
+  return std::min(accumulate, data.size() - (data.state().batch - 1));
+}
+
+double backward(const Booster& booster, Boosted& boosted, const Batch& batch, int64_t parts,
+                bool last) {
   auto& [net, opt, loss_fn, data, lr] = boosted;
   if (!last) {
     const auto local = booster.no_sync(net, opt);
-    return backward(booster, boosted, batch, true);
+    return backward(booster, boosted, batch, parts, true);
   }
+  const Criterion share = share_of_step(booster, loss_fn, parts);
+  Tensor loss;
   if (booster.plugin().layout().pipeline > 1) {
     const Batch* one = &batch;  // the loader's own iterator would be a batch ahead of a checkpoint
-    return booster.execute_pipeline(one, net, loss_fn, opt).item();
+    loss = booster.execute_pipeline(one, net, share, opt);
+  } else {
+    loss = share(net(batch.image), batch.label);
+    booster.backward(loss, opt);
   }
-  const Tensor loss = loss_fn(net(batch.image), batch.label);
-  booster.backward(loss, opt);
-  return loss.item();
+  return booster.loss_mean() == "rows" ? loss.item() / static_cast<double>(parts) : loss.item();
 }
 
 nlohmann::json own_settings(const Config& config) {
@@ -40,11 +65,11 @@ nlohmann::json own_settings(const Config& config) {
 void check_steps_left(const Config& config, const DataLoader& data, int64_t step, int64_t total) {
   const auto epochs = config.get<int64_t>("train.epochs");
   const auto accumulate = config.get<int64_t>("train.accumulate");
-  const int64_t steps_per_epoch = data.size() / accumulate;
+  const int64_t steps_per_epoch = steps_of_epoch(data, accumulate);
   // One that stands at its last step has ended; train.max_steps may be what ends it.
   if (step <= total || total < epochs * steps_per_epoch) return;
   const LoaderState at = data.state();
-  const bool at_end = data.size() - at.batch < accumulate;  // no whole step is left of the epoch
+  const bool at_end = at.batch == data.size();
   const int64_t done = static_cast<int64_t>(at.epoch) + at_end;
   check(done >= epochs,
         "train.epochs: with {} steps to an epoch now, {} epochs end at step {}, and the training "

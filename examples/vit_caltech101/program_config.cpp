@@ -76,7 +76,8 @@ Section train_section() {
           integer_option("seed", 42, at_least(0),
                          "of initial weights, dropout, order and augmentation"),
           integer_option("accumulate", 1, between(1, 1'000'000),
-                         "batches whose gradients make one step"),
+                         "batches whose gradients make one step; an epoch's last step takes those "
+                         "that are left"),
           number_option("clip_grad_norm", 0, at_least(0), "largest gradient norm; 0: none"),
           choice_option("on_nan", "stop", {"stop", "warn"},
                         "a loss that is not finite ends the training, or is told; weights that are "

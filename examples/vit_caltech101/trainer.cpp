@@ -136,12 +136,12 @@ Trainer::Ending Trainer::train_epoch() {
   auto& [net, opt, loss_fn, data, lr] = *boosted_;
   net.train();
   const double clip = config_.get<double>("train.clip_grad_norm");
-  int64_t micro = 0, images = 0;
+  int64_t micro = 0, parts = 0, images = 0;
   double loss_sum = 0;
   auto start = Clock::now();
   const auto waiting = time_.spend_on(Activity::data);
   for (auto batch = data.begin();; ++batch) {
-    if (batch == data.end()) return agreed_ending();  // micro-batches that fill no step are lost
+    if (batch == data.end()) return agreed_ending();
     // Between steps only: a forward pass has moved random numbers and statistics on.
     if (const Ending early = micro == 0 ? agreed_ending() : Ending::none; early != Ending::none) {
       const LoaderState at = data.state();
@@ -149,9 +149,10 @@ Trainer::Ending Trainer::train_epoch() {
       return early;
     }
     const auto training = time_.spend_on(Activity::training);
-    const bool last = ++micro == accumulate_;
+    if (micro == 0) parts = parts_of_step(data, accumulate_);
+    const bool last = ++micro == parts;
     if (micro == 1) before_step();
-    loss_sum += example::backward(booster_, *boosted_, *batch, last);
+    loss_sum += example::backward(booster_, *boosted_, *batch, parts, last);
     images += batch->image.size(0);
     if (!last) continue;
     if (clip > 0) opt.clip_grad_by_norm(clip);
@@ -172,8 +173,8 @@ void Trainer::before_step() {
   instruments_->before_step(step_ + 1);
   boosted_->optimizer.zero_grad();
   const DataLoader& data = boosted_->dataloader;
-  const int64_t batches = data.state().batch - 1 + accumulate_;  // behind the step
-  const bool ends_epoch = data.size() - batches < accumulate_ || step_ + 1 == total_steps_;
+  const int64_t batches = data.state().batch - 1 + parts_of_step(data, accumulate_);
+  const bool ends_epoch = batches == data.size() || step_ + 1 == total_steps_;
   if (ends_epoch || part_of_epoch(batches) > validated_parts_) validation_->prepare();
 }
 

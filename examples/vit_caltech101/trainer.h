@@ -33,7 +33,7 @@ class Trainer {
   // What ends a training before its last step; the same on all ranks.
   enum class Ending { none, signal, non_finite, folder_lost, no_better };
 
-  void count_steps(const booster::DataLoader& loader, int64_t images_of_step);
+  void count_steps(const booster::DataLoader& loader, int64_t images_of_batch);
   void open_output();
   int train();
   void announce();

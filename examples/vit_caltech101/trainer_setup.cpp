@@ -2,6 +2,7 @@
 
 #include "examples/vit_caltech101/agreement.h"
 #include "examples/vit_caltech101/data/augmentation.h"
+#include "examples/vit_caltech101/loop_parts.h"
 #include "examples/vit_caltech101/report/console.h"
 #include "examples/vit_caltech101/stop_signal.h"
 
@@ -32,15 +33,10 @@ Model starting_model(const Config& config, bool tells) {
                     });
 }
 
-// Of a batch, as its part of a step's loss; mixup smooths the labels that it makes itself.
+// Mixup smooths the labels that it makes itself.
 Criterion criterion_of(const Config& config) {
   const double smoothing = mixes(config) ? 0 : config.get<double>("train.label_smoothing");
-  const CrossEntropyLoss loss({.label_smoothing = smoothing});
-  const auto parts = static_cast<double>(config.get<int64_t>("train.accumulate"));
-  return [loss, parts](const Tensor& logits, const Tensor& label) {
-    const Tensor whole = loss(logits, label);
-    return parts > 1 ? whole / parts : whole;
-  };
+  return CrossEntropyLoss({.label_smoothing = smoothing});
 }
 
 }  // namespace
@@ -69,11 +65,11 @@ Trainer::Trainer(const Config& config, const World& world)
   validation_.emplace(datasets_.validation, validation_options, world, booster_.plugin());
   const DataLoader loader = booster_.prepare_dataloader(datasets_.train, options);
   const Mesh mesh = booster_.plugin().mesh();
-  count_steps(loader, options.batch_size * accumulate_ * mesh.size("data"));
+  count_steps(loader, options.batch_size * mesh.size("data"));
   auto scheduler = make_lr_scheduler(config, optimizer, total_steps_);
   boosted_ = booster_.boost(model, optimizer, criterion_of(config), loader, scheduler);
   // Weights are the same on all ranks; dropout must differ where data do.
-  manual_seed(seed + 1000003ull * static_cast<uint64_t>(mesh.place("data") + 1));
+  seed_ranks(seed, mesh);
   if (const double decay = config.get<double>("train.ema_decay"); decay > 0)
     average_.emplace(boosted_->optimizer.unwrap(),
                      ParameterAverageOptions{.decay = decay,
@@ -81,12 +77,12 @@ Trainer::Trainer(const Config& config, const World& world)
   open_output();
 }
 
-void Trainer::count_steps(const DataLoader& loader, int64_t images_of_step) {
-  steps_per_epoch_ = loader.size() / accumulate_;
+void Trainer::count_steps(const DataLoader& loader, int64_t images_of_batch) {
+  steps_per_epoch_ = steps_of_epoch(loader, accumulate_);
   check(steps_per_epoch_ > 0,
-        "train: an epoch has no whole step; got {} training images on {} ranks, want at least {} "
-        "(batch_size x accumulate x ranks)",
-        datasets_.train->size(), world_.size, images_of_step);
+        "train: an epoch has no whole batch; got {} training images on {} ranks, want at least {} "
+        "(batch_size x ranks)",
+        datasets_.train->size(), world_.size, images_of_batch);
   const int64_t validations = config_.get<int64_t>("train.validations_per_epoch");
   check(validations <= steps_per_epoch_,
         "train.validations_per_epoch: more than an epoch has steps; got {}, want at most {}",

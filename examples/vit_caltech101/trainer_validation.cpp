@@ -36,7 +36,7 @@ std::string told(const Validation::Result& result) {
 // An epoch's end validates by itself; within it, after each of equal parts.
 int64_t Trainer::part_of_epoch(int64_t batches) const {
   const int64_t parts = config_.get<int64_t>("train.validations_per_epoch");
-  const int64_t part = batches * parts / (steps_per_epoch_ * accumulate_);
+  const int64_t part = batches * parts / boosted_->dataloader.size();
   return part < parts ? part : 0;
 }
 

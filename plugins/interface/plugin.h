@@ -28,6 +28,10 @@ struct MicroStep {
   std::function<Tensor(const Tensor& output, const Tensor& target)> loss;
   // What backward starts from: the loss, scaled as the strategy wants.
   std::function<Tensor(const Tensor& loss)> scale;
+  // Some part of the model is in training mode: it may drop elements, and move its buffers.
+  bool trains = true;
+  // The call trains without gradients, outside of no_sync: no step will share what it moves.
+  bool moves_buffers_alone = false;
 };
 
 // Rank 0 prints what it notes: when models are boosted, and after each step.
@@ -73,7 +77,9 @@ class Plugin : public NoteTaker {
   // After the update, where ranks update parts of the parameters.
   virtual void sync_params(const Optimizer&) {}
 
-  // --- outside of passes; all ranks call it
+  // --- outside of passes; all ranks call them
+  // Gives all ranks of a model's copies rank 0's buffers, which are those that checkpoints hold.
+  virtual void share_buffers() {}
   // From now on, until as many calls with `false` came, the numbers of whole parameters are there
   // for anybody (booster/training/boosted.h). Where ranks keep whole ones they always are.
   virtual void hold_whole(bool /*whole*/) {}

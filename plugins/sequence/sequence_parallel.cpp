@@ -1,6 +1,7 @@
 #include "plugins/sequence/sequence_parallel.h"
 
 #include "core/tensor/random/random.h"
+#include "core/tensor/token_layout.h"
 #include "platform/error.h"
 #include "plugins/sequence/divisors.h"
 #include "plugins/sequence/ring_attention.h"
@@ -94,6 +95,18 @@ class BehindAttention : public HeadExchange {
       name);
 }
 
+// Lets modules ask which of a sequence's tokens this rank has.
+void lay_out(int64_t all, const Group& ranks) {
+  const int64_t here = all / ranks.size();
+  set_token_layout({.all = all, .first = here * ranks.rank(), .here = here});
+}
+
+// Statistics of batches, which are no numbers by position.
+bool has_role(const Module& module, const Tensor& buffer) {
+  return std::ranges::any_of(module.own(Role::batch_norm),
+                             [&](const NamedTensor& one) { return one.tensor.same_body(buffer); });
+}
+
 int64_t dots(const std::string& name) { return std::ranges::count(name, '.'); }
 
 }  // namespace
@@ -171,11 +184,51 @@ void SequenceParallel::find_links_inside(Module& model) {
 }
 
 uint64_t SequenceParallel::begin(Pass pass, int link) {
+  set_token_layout({});
+  take_token_uses();
   const auto i = static_cast<size_t>(link);
   const bool starts_inside = i < links_inside_.size() && links_inside_[i];
   const Phase phase = starts_inside ? Phase::inside : Phase::outside;
   *phase_ = pass == Pass::forward ? phase : Phase::unknown;
   return starts_inside ? inside_.whole : 0;
+}
+
+void SequenceParallel::end(Pass pass) {
+  *phase_ = Phase::unknown;
+  set_token_layout({});
+  const TokenUses uses = take_token_uses();
+  if (pass == Pass::backward || uses.asked || !uses.was_set) return;
+  check(
+      !uses.counted,
+      "hybrid_parallel: {}: a module within sequence_blocks made arange of as many numbers as this "
+      "rank has tokens, and did not ask which tokens these are; want positions from "
+      "first_token(tokens) on (core/tensor/token_layout.h)",
+      mode_names[static_cast<size_t>(mode_)]);
+  check(
+      table_.empty() || mode_ != SequenceMode::ring_attn,
+      "hybrid_parallel: ring_attn: {} is a buffer of a module within sequence_blocks, as tables of "
+      "positions are, and nothing in them asked which tokens this rank has; want positions from "
+      "first_token(tokens) on (core/tensor/token_layout.h), or a call of it if none are needed",
+      table_);
+}
+
+// The first block has all tokens before it is called, and the others this rank's. A stage of a
+// pipeline may begin with any. Hooks turn fused functions off, so blocks that come with the
+// library, which need no positions, have none.
+void SequenceParallel::watch_positions(Module& model) {
+  if (ranks_.size() == 1 || !shipped_blocks(model).empty()) return;
+  for (const auto& [name, module] : model.named_modules()) {
+    const bool is_block = std::ranges::find(blocks_, name) != blocks_.end();
+    if (is_block && name != blocks_.front())
+      module->register_forward_pre_hook([ranks = ranks_](Module&, const Tensor& x) {
+        lay_out(x.size(1) * ranks.size(), ranks);
+        return Tensor();
+      });
+    if (!is_inside(name)) continue;
+    for (const auto& [own_name, buffer] : module->buffers())
+      if (table_.empty() && own_name.find('.') == own_name.npos && !has_role(*module, buffer))
+        table_ = name + "." + own_name;
+  }
 }
 
 bool SequenceParallel::is_inside(const std::string& name) const {
@@ -201,16 +254,20 @@ void SequenceParallel::connect(const Model& model, const TensorPlan& plan,
           [factor, ranks = ranks_, stream = inside_.whole, at = phase_](Module&, const Tensor& x) {
             if (*at == Phase::outside) *at = Phase::inside;
             set_random_stream(stream);
-            return own_tokens(x, ranks, factor);
+            const Tensor here = own_tokens(x, ranks, factor);
+            if (ranks.size() > 1) lay_out(x.size(1), ranks);
+            return here;
           });
     if (name == blocks_.back())
       module->register_forward_hook(
           [factor, ranks = ranks_, at = phase_](Module&, const Tensor&, const Tensor& y) {
             if (*at == Phase::inside) *at = Phase::outside;
             set_random_stream(0);
+            set_token_layout({});
             return all_tokens(y, ranks, factor);
           });
   }
+  watch_positions(model.module());
   if (mode_ == SequenceMode::all_to_all)
     exchange_heads(model.module(), plan);
   else if (mode_ == SequenceMode::ring_attn)

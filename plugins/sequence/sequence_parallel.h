@@ -43,7 +43,8 @@ class SequenceParallel {
   // A pass begins at a link of the model (core/nn/module.h): a stage of a pipeline may begin within
   // the blocks. The stream of random numbers there.
   uint64_t begin(Pass pass, int link);
-  void end() { *phase_ = Phase::unknown; }
+  // Error if a module of the blocks seems to have counted this rank's tokens from 0.
+  void end(Pass pass);
   // Puts the exchanges into the model, whose layers are cut already: around the blocks, and, by the
   // plan, around attention. `is_cut`: whether a parameter is a part, or its gradient is summed
   // already. Error for heads that do not divide, and for split_gather with a parameter that modules
@@ -56,6 +57,8 @@ class SequenceParallel {
   enum class Phase : uint8_t { unknown, outside, inside };
   bool is_inside(const std::string& name) const;
   void find_links_inside(Module& model);
+  // Lets modules of a program's own blocks ask which tokens they have, and looks for tables.
+  void watch_positions(Module& model);
   void exchange_heads(Module& model, const TensorPlan& plan) const;
   void pass_keys_round(Module& model) const;
   // Parameters that each rank uses for its own tokens alone.
@@ -68,6 +71,7 @@ class SequenceParallel {
   SplitStreams outside_, inside_;
   std::vector<std::string> blocks_;
   std::vector<bool> links_inside_;  // the blocks, from their beginning
+  std::string table_;  // a buffer of a block that may hold numbers by position; "": none
   std::shared_ptr<Phase> phase_ = std::make_shared<Phase>(Phase::unknown);  // the hooks' as well
 };
 

@@ -61,6 +61,25 @@ TEST_CASE("an evaluation finds what the training said of its last step, on any r
   CHECK(example.last_weights() == weights);
 }
 
+// Each rank has seen other batches, and the first one's statistics are saved.
+TEST_CASE("two ranks validate the batch norms that they save, in every plugin") {
+  for (const char* plugin :
+       {"torch_ddp", "low_level_zero", "fsdp", R"({"name":"hybrid_parallel","zero_stage":1})"}) {
+    CAPTURE(plugin);
+    const Example example(12);
+    const std::string model = R"(model={"name":"resnet20","num_classes":2} )";
+    const CommandResult ranks =
+        example.run(model + "train.epochs=1 train.accumulate=2 booster.plugin=" + plugin,
+                    "run --nproc_per_node 2");
+    REQUIRE_MESSAGE(ranks.code == 0, ranks.output);
+    const CommandResult one = run_command(example.command(model) + " --evaluate");
+    REQUIRE_MESSAGE(one.code == 0, one.output);
+    CHECK(
+        evaluation(example).at("loss").get<double>() ==
+        doctest::Approx(example.metric_lines().back().at("val_loss").get<double>()).epsilon(1e-5));
+  }
+}
+
 TEST_CASE("an evaluation of a folder counts all of its images, by the names of the training") {
   const Trained example;
   const auto folder = example.root() / "more";

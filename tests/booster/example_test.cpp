@@ -128,6 +128,24 @@ TEST_CASE("a mesh of two ranks that share a model trains as one process does") {
   }
 }
 
+TEST_CASE("batches that are left of an epoch make a step of their own, also where it goes on") {
+  const std::string sets = "data.batch_size=2 train.epochs=2 ";  // 12 images are 6 batches
+  const auto trained = [&](const std::string& more) {
+    const Example example;
+    const CommandResult result = example.run(sets + more);
+    REQUIRE_MESSAGE(result.code == 0, result.output);
+    return example.last_weights();
+  };
+  CHECK(trained("train.accumulate=6") == trained("train.accumulate=100"));
+  const std::string weights = trained("train.accumulate=4");
+  const Example example;
+  REQUIRE(example.run(sets + "train.accumulate=4 train.max_steps=1").code == 0);
+  const CommandResult rest = example.run(sets + "train.accumulate=4");
+  REQUIRE_MESSAGE(rest.code == 0, rest.output);
+  CHECK(rest.says("after 4 steps"));
+  CHECK(example.last_weights() == weights);
+}
+
 TEST_CASE("ranks without an image to validate help those that have one") {
   const Example example(5);  // one of each class for validation, one more than batches of ranks
   const CommandResult result = example.run(

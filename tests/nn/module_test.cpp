@@ -278,6 +278,34 @@ TEST_CASE("a description shows the tree") {
         "GELU(form=tanh)\n  )\n)");
 }
 
+TEST_CASE("a criterion says by what its mean divides: a sum of losses is its mean times that") {
+  const Tensor label = from_vector(std::vector<int64_t>{0, 2, -100, 1, 2}, {5});
+  const Tensor weight = from_vector(std::vector<float>{1, 0.5F, 2}, {3});
+  Generator generator(3);
+  const Tensor logits = uniform({5, 3}, -1, 1, {}, generator);
+  const auto sum_by_divisor = [](const Criterion& criterion, const Tensor& y, const Tensor& t) {
+    return criterion(y, t).item() * criterion.divisor(t).item();
+  };
+  for (const Tensor& weights : {Tensor(), weight}) {
+    const CrossEntropyOptions options = {.weight = weights, .reduction = Reduction::sum};
+    CHECK(sum_by_divisor(CrossEntropyLoss({.weight = weights}), logits, label) ==
+          doctest::Approx(cross_entropy(logits, label, options).item()));
+    CHECK(sum_by_divisor(NLLLoss({.weight = weights}), log_softmax(logits, 1), label) ==
+          doctest::Approx(cross_entropy(logits, label, options).item()));
+  }
+  const Tensor probabilities = softmax(uniform({5, 3}, -1, 1, {}, generator), 1);
+  CHECK(sum_by_divisor(CrossEntropyLoss(), logits, probabilities) ==
+        doctest::Approx(
+            cross_entropy(logits, probabilities, {.reduction = Reduction::sum}).item()));
+  CHECK(sum_by_divisor(MSELoss(), logits, probabilities) ==
+        doctest::Approx(mse_loss(logits, probabilities, Reduction::sum).item()));
+  CHECK(KLDivLoss({.reduction = Reduction::batch_mean}).divisor(logits).item() == 5);
+  const Criterion own = [](const Tensor& y, const Tensor&) { return mean(y); };
+  CHECK(own.divisor(logits).item() == 5);
+  CHECK_THROWS_WITH_AS(MSELoss(Reduction::sum).divisor(logits),
+                       doctest::Contains("mse_loss: has no divisor, for it is no mean"), Error);
+}
+
 TEST_CASE("criteria are called with output and target, and any function can be one") {
   const Tensor logits = hashed({4, 3}, 1), classes = from_vector<int64_t>({0, 1, 2, 0}, {4});
   Criterion criterion = CrossEntropyLoss({.label_smoothing = 0.1});

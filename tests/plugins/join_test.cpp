@@ -5,6 +5,7 @@
 #include "tests/parallel/ranks.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -18,19 +19,23 @@ constexpr int64_t feature_count = 3;
 
 struct Shares {
   int64_t samples, batch_size;  // per rank
-  bool shuffle, drop_last, clips, accumulates, by_name, norm;
+  bool shuffle, drop_last, clips, accumulates, by_name, norm, joins_rows;
 };
 
 Shares drawn(unsigned seed) {
   std::mt19937 random(seed);
-  return {.samples = 1 + static_cast<int64_t>(random() % 23),
-          .batch_size = 1 + static_cast<int64_t>(random() % 4),
-          .shuffle = random() % 2 == 0,
-          .drop_last = random() % 4 == 0,
-          .clips = random() % 2 == 0,
-          .accumulates = random() % 2 == 0,
-          .by_name = random() % 2 == 0,
-          .norm = random() % 2 == 0};
+  Shares what = {.samples = 1 + static_cast<int64_t>(random() % 23),
+                 .batch_size = 1 + static_cast<int64_t>(random() % 4),
+                 .shuffle = random() % 2 == 0,
+                 .drop_last = random() % 4 == 0,
+                 .clips = random() % 2 == 0,
+                 .accumulates = random() % 2 == 0,
+                 .by_name = random() % 2 == 0,
+                 .norm = random() % 2 == 0,
+                 .joins_rows = random() % 2 == 0};
+  // One mean over all batches of a step is not the sum of their means.
+  if (what.accumulates) what.joins_rows = false;
+  return what;
 }
 
 Model network_for(const Shares& what) {
@@ -46,9 +51,12 @@ TensorDataset samples(const Shares& what) {
 }
 
 Booster joined(const Shares& what) {
-  if (!what.by_name) return Booster({.plugin = TorchDDPPlugin({.join = true})});
-  return Booster::from_config(
-      Config::from_text(R"({"booster": {"plugin": {"name": "torch_ddp", "join": true}}})"));
+  const char* mean = what.joins_rows ? "rows" : "ranks";
+  if (!what.by_name) return Booster({.plugin = TorchDDPPlugin({.join = true}), .loss_mean = mean});
+  return Booster::from_config(Config::from_text(
+      fmt::format(R"({{"booster": {{"plugin": {{"name": "torch_ddp", "join": true}},
+                      "loss_mean": "{}"}}}})",
+                  mean)));
 }
 
 struct Joined {

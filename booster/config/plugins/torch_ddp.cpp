@@ -14,7 +14,7 @@ FieldTable<TorchDDPOptions> ddp_fields() {
           field("find_unused_parameters", &Fields::find_unused_parameters,
                 "let parameters take no part in a step"),
           field("broadcast_buffers", &Fields::broadcast_buffers,
-                "rank 0's buffers go to all before each forward"),
+                "rank 0's buffers go to all after each step"),
           field("gradient_as_bucket_view", &Fields::gradient_as_bucket_view,
                 "gradients live in the buckets: no copy"),
           field("static_graph", &Fields::static_graph,

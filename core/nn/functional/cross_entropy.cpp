@@ -5,6 +5,7 @@
 #include "core/autograd/tape.h"
 #include "core/nn/arguments.h"
 #include "core/nn/functional.h"
+#include "core/nn/target_weights.h"
 #include "core/tensor/later_checks.h"
 #include "core/tensor/spread_columns.h"
 #include "kernels/catalogue.h"
@@ -12,6 +13,16 @@
 #include <cmath>
 
 namespace booster {
+
+Tensor target_weights(const Tensor& target, const Tensor& weight, int64_t ignore_index,
+                      DType dtype) {
+  const Tensor counts = not_equal(target, static_cast<double>(ignore_index));
+  if (!weight.defined()) return untracked::cast(counts, dtype);
+  const Tensor safe = where(counts, target, zeros_like(target));
+  const Tensor weights = index_select(untracked::cast(weight, dtype), 0, safe);
+  return mul(weights, untracked::cast(counts, dtype));
+}
+
 namespace {
 
 // x (n, classes), (n, classes, d1, ...) or (classes) as rows of classes.
@@ -50,16 +61,6 @@ void check_weight(const char* op, const Tensor& weight, int64_t classes) {
                              int64_t ignore_index) {
   fail("{}: target is not a class; got {} in row {}, want 0 to {} (or ignore_index {})", op,
        untracked::select(target, 0, row).item(), row, classes - 1, ignore_index);
-}
-
-// Weight of each row's target, 0 where it is ignored: the mean's divisor is their sum.
-Tensor target_weights(const Tensor& target, const Tensor& weight, int64_t ignore_index,
-                      DType dtype) {
-  const Tensor counts = not_equal(target, static_cast<double>(ignore_index));
-  if (!weight.defined()) return untracked::cast(counts, dtype);
-  const Tensor safe = where(counts, target, zeros_like(target));
-  const Tensor weights = index_select(untracked::cast(weight, dtype), 0, safe);
-  return mul(weights, untracked::cast(counts, dtype));
 }
 
 // A mean over no weight at all is nan, also of losses above 0, as smoothed ones are.

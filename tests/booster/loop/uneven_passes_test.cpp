@@ -37,7 +37,7 @@ struct Experts : Module {
 };
 
 using Make = Choice<Plugin> (*)();
-const std::map<std::string, Make> plugins = {
+const std::map<std::string, Make> plugin_makers = {
     {"alone", [] { return Choice<Plugin>(SinglePlugin({.on_every_rank = true})); }},
     {"ddp", [] { return Choice<Plugin>(TorchDDPPlugin()); }},
     {"ddp that finds",
@@ -73,7 +73,7 @@ Tensor loss_of(BoostedModel& net, int number, int rank) {
 std::vector<double> weights_after(const Passes& passes, const std::string& plugin) {
   const World world = launch_from_env();
   const bool alone = plugin == "alone";
-  Booster booster({.plugin = plugins.at(plugin)()});
+  Booster booster({.plugin = plugin_makers.at(plugin)()});
   manual_seed(1);
   const auto experts = std::make_shared<Experts>();
   const Model model = experts;
@@ -137,7 +137,7 @@ TEST_CASE("rank: passes alike" * doctest::skip()) {
     const std::string story = text_of(passes);
     CAPTURE(story);
     const auto want = weights_after(passes, "alone");
-    for (const auto& [name, make] : plugins) {
+    for (const auto& [name, make] : plugin_makers) {
       CAPTURE(name);
       CHECK(difference(weights_after(passes, name), want) < 1e-5);
     }
@@ -206,7 +206,7 @@ Model two_stages() {
 TEST_CASE("rank: clips" * doctest::skip()) {
   for (const char* calls : {"zbcs", "zbcbs", "zbcvs", "cbs", "bczbs", "bcszs", "bcbcss"}) {
     CAPTURE(calls);
-    const auto want = norms_of(calls, plugins.at("alone")(), two_stages());
+    const auto want = norms_of(calls, plugin_makers.at("alone")(), two_stages());
     const auto got =
         norms_of(calls, HybridParallelPlugin({.pp_size = 2, .stages = {1, 1}}), two_stages());
     CHECK(difference(got, want) < 1e-5);
