@@ -16,7 +16,7 @@ struct Launch {
   std::string label;     // "rank 1", or "node 1 (host)"
   std::string prefix;    // before each line of its output; "" passes bytes unchanged
   std::string log_path;  // "": no log
-  std::string notes;     // the rank's BOOSTER_NOTES (parallel/rendezvous/rank_notes.h); "": not read
+  std::string notes;     // the rank's BOOSTER_NOTES; "": not read
   std::string path;      // of the program
   std::vector<std::string> arguments;              // the first is the program's name
   std::map<std::string, std::string> environment;  // added to the launcher's own
