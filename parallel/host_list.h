@@ -4,7 +4,8 @@
 //   entry  = {text | "[" range {"," range} "]"}, at least one of them
 //   range  = number ["-" number]
 //
-// An entry stands for one name for each choice of its ranges, of which the last varies fastest.
+// An entry stands for one name for each choice of its ranges, of which the last varies fastest
+// (with three brackets or more scontrol lists the same names in another order, after the first).
 // Numbers are as wide as the first one of their range: [08-11] is 08, 09, 10, 11. Thread-safe.
 #pragma once
 

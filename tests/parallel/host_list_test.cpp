@@ -79,7 +79,7 @@ class DrawnList {
 
 }  // namespace
 
-TEST_CASE("Slurm's lists of hosts stand for the names that scontrol shows") {
+TEST_CASE("Slurm's lists of hosts stand for their names, each bracket for its numbers") {
   CHECK(hosts_in("login") == Hosts{"login"});
   CHECK(hosts_in("a,b[1-2]") == Hosts{"a", "b1", "b2"});
   CHECK(hosts_in("gpu[03-05,9]") == Hosts{"gpu03", "gpu04", "gpu05", "gpu9"});
