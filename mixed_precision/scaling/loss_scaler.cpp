@@ -96,8 +96,9 @@ void LossScaler::check_start() const { check_usable(start_.scale); }
 
 void LossScaler::write(const LossScaleState& state) {
   kernels::device_copy(state_.data(), state_.device(), &state, Device{}, sizeof state);
-  scale_.fill_(state.scale);
-  inverse_.fill_(1 / state.scale);
+  // As update_loss_scale rounds them: infinity beyond f32.
+  scale_.fill_(static_cast<float>(state.scale));
+  inverse_.fill_(static_cast<float>(1 / state.scale));
   ++generation_;
 }
 
