@@ -151,14 +151,26 @@ Tensor amin(const Tensor& x, const std::vector<int64_t>& dims, bool keep_dims) {
   return extreme(ReduceOp::amin, Op::amin, x, dims, keep_dims);
 }
 
-Tensor argmax(const Tensor& x, int64_t dim, bool keep_dim) {
-  check_defined("argmax", x);
-  const int d = normal_dim("argmax", dim, x.ndim());
-  check(x.shape()[d] > 0, "argmax: nothing to reduce; got shape {}", x.shape());
-  const Reduced to = reduced_shapes("argmax", x, {dim});
+namespace {
+
+Tensor index_of_extreme(const char* name, const Tensor& x, int64_t dim, bool keep_dim,
+                        bool smallest) {
+  check_defined(name, x);
+  const int d = normal_dim(name, dim, x.ndim());
+  check(x.shape()[d] > 0, "{}: nothing to reduce; got shape {}", name, x.shape());
+  const Reduced to = reduced_shapes(name, x, {dim});
   Tensor index = empty(to.kept, {DType::i64, x.device()});
-  kernels::on(x.device()).argmax(index.view(), x.view(), d);
+  kernels::on(x.device()).argmax(index.view(), x.view(), d, smallest);
   return untracked::reshape(index, keep_dim ? to.kept : to.squeezed);
+}
+
+}  // namespace
+
+Tensor argmax(const Tensor& x, int64_t dim, bool keep_dim) {
+  return index_of_extreme("argmax", x, dim, keep_dim, false);
+}
+Tensor argmin(const Tensor& x, int64_t dim, bool keep_dim) {
+  return index_of_extreme("argmin", x, dim, keep_dim, true);
 }
 
 std::pair<Tensor, Tensor> max(const Tensor& x, int64_t dim, bool keep_dim) {
@@ -166,15 +178,6 @@ std::pair<Tensor, Tensor> max(const Tensor& x, int64_t dim, bool keep_dim) {
   const Tensor values = gather(x, dim, index);
   if (keep_dim) return {values, index};
   return {squeeze(values, dim), untracked::squeeze(index, dim)};
-}
-
-// -1 - x turns the order of integers around without overflow, which -x does not.
-Tensor argmin(const Tensor& x, int64_t dim, bool keep_dim) {
-  check_defined("argmin", x);
-  const PolicyScope inside(nullptr);
-  if (is_floating(x.dtype())) return argmax(neg(x.detach()), dim, keep_dim);
-  const bool is_small = x.dtype() == DType::u8 || x.dtype() == DType::boolean;
-  return argmax(-1 - (is_small ? untracked::cast(x, DType::i32) : x.detach()), dim, keep_dim);
 }
 
 std::pair<Tensor, Tensor> min(const Tensor& x, int64_t dim, bool keep_dim) {
