@@ -116,6 +116,16 @@ namespace {
 // little of a small spread.
 DType wide_dtype(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
 
+// x less the first number of each run that is reduced, which changes no measure of spread: the mean
+// of numbers close to each other and far from zero would be rounded too far off.
+Tensor from_first(const Tensor& x, const Shape& kept) {
+  if (x.numel() == 0) return x;
+  Tensor first = x.detach();
+  for (int i = 0; i < x.ndim(); ++i)
+    if (kept[i] == 1) first = narrow(first, i, 0, 1);
+  return x - first;
+}
+
 // measure(deviations from the mean, divisor of their squares' sum) over dimensions, in the wide
 // dtype, rounded once.
 template <class F>
@@ -126,7 +136,7 @@ Tensor spread_measure(const char* name, const Tensor& given, const std::vector<i
   check(is_floating(x.dtype()), "{}: want a floating tensor; got {}", name, name_of(x.dtype()));
   apply_policy(Op::var, {&x});
   const PolicyScope inside(nullptr);
-  const Tensor wide = cast(x, wide_dtype(x));
+  const Tensor wide = from_first(cast(x, wide_dtype(x)), to.kept);
   const double divisor = static_cast<double>(std::max<int64_t>(to.count - (unbiased ? 1 : 0), 0));
   const Tensor y = measure(wide - mean(wide, dims, true), divisor);
   return reshape(cast(y, x.dtype()), keep_dims ? to.kept : to.squeezed);
