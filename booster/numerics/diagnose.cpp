@@ -1,6 +1,7 @@
 #include "booster/numerics/diagnose.h"
 
 #include "booster/checkpoint/files/file.h"
+#include "booster/config/json/json_text.h"
 #include "booster/numerics/gradient_health.h"
 #include "booster/numerics/gradient_watch.h"
 #include "booster/numerics/matrix_units.h"
@@ -46,7 +47,7 @@ std::string text_of(const Findings& findings) {
 
 Findings findings_of(const std::string& text) {
   Findings findings;
-  for (const auto& json : nlohmann::ordered_json::parse(text))
+  for (const auto& json : json_from<nlohmann::ordered_json>(text))
     findings.add(Finding::from_json(json));
   return findings;
 }

@@ -1,6 +1,7 @@
 #include "booster/report/metrics_file.h"
 
 #include "booster/checkpoint/files/read_line.h"
+#include "booster/config/json/json_text.h"
 #include "booster/report/page/chart.h"
 
 #include <fmt/format.h>
@@ -56,7 +57,7 @@ MetricsFile read_metrics(const std::filesystem::path& path) {
       skip_line(file);
       continue;
     }
-    Json object = Json::parse(line, nullptr, false);
+    Json object = json_if_whole<Json>(line);
     if (object.is_object())
       metrics.lines.push_back(std::move(object));
     else
