@@ -48,6 +48,19 @@ def print_pairs(ours, theirs):
               f"| {share(bound and their['gflops'] / bound)} |")
 
 
+def fastest_parts(runs):
+    """The fastest microseconds of each part of a benchmark that measures several."""
+    return {name: min(run["microseconds"][name] for run in runs) for name in runs[0]["microseconds"]}
+
+
+def print_parts(ours, theirs):
+    print("| work | booster | PyTorch | faster |")
+    print("|---|---|---|---|")
+    peers = fastest_parts(theirs)
+    for name, our in fastest_parts(ours).items():
+        print(f"| {name} | {time(our / 1e6)} | {time(peers[name] / 1e6)} | {peers[name] / our:.2f} x |")
+
+
 def print_alone(runs):
     print("| work | threads | measured | images/s | peak of tensors | system allocations |")
     print("|---|---|---|---|---|---|")
@@ -63,6 +76,10 @@ def main(path):
     with open(path) as file:
         ours, theirs = collect([json.loads(line) for line in file])
     print_pairs([chosen(ours[key]) for key in theirs], [chosen(theirs[key]) for key in theirs])
+    for key in theirs:
+        if "microseconds" in ours[key][0]:
+            print()
+            print_parts(ours[key], theirs[key])
     alone = [runs for key, runs in ours.items() if key not in theirs or "peak_bytes" in runs[0]]
     if len(ours) > 1:
         print()

@@ -282,6 +282,51 @@ def op_overhead(options):
     return fields
 
 
+# --- reductions, as in ../reductions.cpp
+
+LAYOUTS = {
+    "all of 1048576": ((1 << 20,), [0]),
+    "first of 1024 x 1024": ((1024, 1024), [0]),
+    "last of 1024 x 1024": ((1024, 1024), [1]),
+    "middle of 16 x 64 x 1024": ((16, 64, 1024), [1]),
+    "middle of 8 x 8 x 4096": ((8, 8, 4096), [1]),
+    "first and third of 16 x 32 x 64 x 32": ((16, 32, 64, 32), [0, 2]),
+    "first of 100000 x 8": ((100000, 8), [0]),
+    "last of 100000 x 8": ((100000, 8), [1]),
+    "last of 1024 x 1024 transposed": ((1024, 1024), [1]),
+    "first of half the columns of 1024 x 1024": ((1024, 1024), [0]),
+    "last of 64 x 64": ((64, 64), [1]),
+    "first of 64 x 64": ((64, 64), [0]),
+}
+OF_SEVERAL = {"sum": torch.sum, "mean": torch.mean, "amax": torch.amax, "var": torch.var, "norm": lambda x, dims: torch.linalg.vector_norm(x, 2, dims),
+              "logsumexp": torch.logsumexp}
+OF_ONE = {"argmax": torch.argmax, "argmin": torch.argmin, "max": torch.max, "softmax": torch.softmax, "cumsum": torch.cumsum}
+OF_INTEGERS = ("sum", "amax", "argmax")
+
+
+def drawn_layout(layout, dtype):
+    x = torch.randn(LAYOUTS[layout][0])
+    x = (x if dtype.is_floating_point else x * 100).to(dtype)
+    if "transposed" in layout:
+        return x.t()
+    return x[:, :512] if "half" in layout else x
+
+
+def reductions(options):
+    microseconds = {}
+    for op, function in {**OF_SEVERAL, **OF_ONE}.items():
+        for dtype_name, dtype in {"f32": torch.float32, "bf16": torch.bfloat16, "i64": torch.int64}.items():
+            for layout, (_, dims) in LAYOUTS.items():
+                name = f"{op} {dtype_name}, {layout}"
+                if options.only not in name or (dtype_name == "i64" and op not in OF_INTEGERS) or (op in OF_ONE and len(dims) > 1):
+                    continue
+                x = drawn_layout(layout, dtype)
+                along = dims[0] if op in OF_ONE else dims
+                function(x, along)
+                microseconds[name] = 1e6 * timed(options.steps, lambda: function(x, along))[0]
+    return result(options, "each reduction once, fastest runs", [sum(microseconds.values()) / 1e6], microseconds=microseconds)
+
+
 def matmul_bound(options):
     """GFLOP/s of torch.mm on the shapes of ViT-B/16 (batch 8), ViT-Ti/16 (16) and 3 x Linear 4096 (512)."""
     products = vit_products(8, 768, 12, 197, 768) + vit_products(16, 192, 12, 197, 768)
@@ -363,6 +408,7 @@ OPTIONS = {
                  "compile": False, "steps": 10},
     optimizer_step: {"optimizer": "sgd", "parameters": "vit_base", "steps": 20},
     op_overhead: {"op": "matmul", "size": 8, "no-tape": False, "steps": 200},
+    reductions: {"only": "", "steps": 50},
     matmul_bound: {"dtype": "all", "steps": 5},
     loader: {"data": "", "workers": 1, "batch": 64, "steps": 5},
 }

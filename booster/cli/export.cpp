@@ -7,6 +7,7 @@
 #include "booster/export/onnx.h"
 #include "booster/report/run_folder.h"
 #include "core/data/images/image.h"
+#include "platform/json/json_text.h"
 #include "platform/terminal_text.h"
 #include "platform/warn.h"
 
@@ -36,7 +37,7 @@ std::map<std::string, Tensor> read_weights(const fs::path& path, bool averages) 
 
 // A config as a program was given it, or run.json, which holds one.
 ReadJson read_config(const fs::path& file) {
-  const ReadJson json = ReadJson::parse(read_file(file, longest_record), nullptr, false);
+  const ReadJson json = json_if_whole(read_file(file, longest_record));
   const ReadJson& config = json.is_object() && json.contains("config") ? json["config"] : json;
   check(config.is_object() && config.contains("model"),
         "export: {}: no model; want a JSON config, or the run.json of a training", file.string());
@@ -102,8 +103,8 @@ int export_model(const ExportArguments& what) {
   // What else it says may name libraries and strategies that are not here.
   const Config config =
       Config::from_text(ReadJson{{"model", json["model"]}}.dump(), file_of_config.string());
-  const Model model = model_of(config, read_weights(source.weights, what.averages));
   const Shape sample = sample_of(config, part_of(json, {"data"}));
+  const Model model = model_of(config, read_weights(source.weights, what.averages));
   export_onnx(model, sample, what.file, {.classes = classes_of(source.weights)});
   fmt::print("{}: {} of {}{}, {:.2f} M parameters; input (batch, {})\n", terminal_text(what.file),
              config.get<std::string>("model.name"), terminal_text(source.weights.string()),

@@ -1,6 +1,7 @@
 #include "booster/config/config_agreement.h"
 
 #include "parallel/groups/gather_text.h"
+#include "platform/json/json_text.h"
 
 #include <algorithm>
 
@@ -35,7 +36,7 @@ void check_agreement(const Config& config, const Group& group) {
   const auto texts = gather_text(config.without_paths().flatten().dump(), group);
   for (size_t rank = 1; rank < texts.size(); ++rank) {
     if (texts[rank] == texts[0]) continue;
-    const Json first = Json::parse(texts[0]), other = Json::parse(texts[rank]);
+    const auto first = json_from<Json>(texts[0]), other = json_from<Json>(texts[rank]);
     const std::string key = first_difference(first, other);
     fail("config: {} is not the same on all ranks; rank {} has {}, rank 0 has {}", dotted(key),
          rank, shown(other, key), shown(first, key));

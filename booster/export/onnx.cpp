@@ -27,7 +27,9 @@ Value vit_embedding(Graph& graph, Layers& layers, const Value& image) {
   const Tensor& kernel = layers.tensor("patch_embed.proj.weight");
   const int64_t patch = kernel.size(2), features = kernel.size(0);
   const Value grid = layers.conv2d("patch_embed.proj", image, patch, 0);
-  const Value rows = graph.add("Reshape", {grid, graph.integers({0, features, -1})});
+  // Not -1, which stands for no number in an empty batch.
+  const int64_t patch_count = layers.tensor("pos_embed").size(1) - 1;
+  const Value rows = graph.add("Reshape", {grid, graph.integers({0, features, patch_count})});
   const Value patches = graph.add("Transpose", {rows}, {attribute("perm", Sizes{0, 2, 1})});
   const Value batch =
       graph.add("Shape", {image}, {attribute("start", int64_t{0}), attribute("end", int64_t{1})});
@@ -107,6 +109,25 @@ Value sequence(Graph& graph, Layers& layers, const Sequential& model, Value x) {
   return x;
 }
 
+Value output_of(Graph& graph, Layers& layers, const Module& model, const Value& input) {
+  if (const auto* resnet = dynamic_cast<const models::ResNet20*>(&model))
+    return resnet20(graph, layers, *resnet, input);
+  if (const auto* transformer = dynamic_cast<const models::VisionTransformer*>(&model))
+    return vit(graph, layers, *transformer, input);
+  if (const auto* layer_by_layer = dynamic_cast<const Sequential*>(&model))
+    return sequence(graph, layers, *layer_by_layer, input);
+  fail("onnx: no such model; got {}, want VisionTransformer, ResNet20 or a Sequential of layers",
+       model.kind());
+}
+
+// A ResNet takes images of any size.
+Graph::Dimensions input_dimensions(const Module& model, const Shape& sample) {
+  Graph::Dimensions dimensions = {"batch"};
+  for (const int64_t size : sample) dimensions.push_back(std::to_string(size));
+  if (!dynamic_cast<const models::ResNet20*>(&model) || sample.ndim() != 3) return dimensions;
+  return {"batch", dimensions[1], "height", "width"};
+}
+
 // In evaluation while it exists.
 class Evaluation {
  public:
@@ -138,23 +159,12 @@ void export_onnx(const Model& model, const Shape& sample, const std::filesystem:
   std::map<std::string, Tensor> weights;
   for (const auto& [name, tensor] : model.state_dict()) weights.emplace(name, tensor);
   check(!weights.empty(), "onnx: a model without weights");
-  const Shape result = output_shape(model, sample, weights.begin()->second);
+  const Tensor like = weights.begin()->second;
   Layers layers(graph, std::move(weights));
-  const auto* resnet = dynamic_cast<const models::ResNet20*>(&model.module());
-  Graph::Dimensions dimensions = {"batch"};
-  for (const int64_t size : sample) dimensions.push_back(std::to_string(size));
-  if (resnet) dimensions = {"batch", dimensions[1], "height", "width"};
-  const Value input = graph.input("input", dimensions);
-  Value output;
-  if (resnet)
-    output = resnet20(graph, layers, *resnet, input);
-  else if (const auto* v = dynamic_cast<const models::VisionTransformer*>(&model.module()))
-    output = vit(graph, layers, *v, input);
-  else if (const auto* s = dynamic_cast<const Sequential*>(&model.module()))
-    output = sequence(graph, layers, *s, input);
-  else
-    fail("onnx: no such model; got {}, want VisionTransformer, ResNet20 or a Sequential of layers",
-         model->kind());
+  // A model without a graph is refused before it is run: it might not take such a sample.
+  const Value input = graph.input("input", input_dimensions(model.module(), sample));
+  const Value output = output_of(graph, layers, model.module(), input);
+  const Shape result = output_shape(model, sample, like);
   Graph::Dimensions ends = {"batch"};
   for (int i = 1; i < result.ndim(); ++i) ends.push_back(std::to_string(result[i]));
   graph.output(output, "logits", ends);

@@ -12,6 +12,7 @@
 #include "parallel/groups/gather_text.h"
 #include "platform/error.h"
 #include "platform/files/file.h"
+#include "platform/json/json_text.h"
 
 #include <fmt/format.h>
 
@@ -46,7 +47,7 @@ std::string text_of(const Findings& findings) {
 
 Findings findings_of(const std::string& text) {
   Findings findings;
-  for (const auto& json : nlohmann::ordered_json::parse(text))
+  for (const auto& json : json_from<nlohmann::ordered_json>(text))
     findings.add(Finding::from_json(json));
   return findings;
 }

@@ -1,6 +1,7 @@
 #include "booster/numerics/dump_compare.h"
 
 #include "core/tensor/checks/statistics.h"
+#include "platform/decimal.h"
 #include "platform/error.h"
 #include "platform/files/read_line.h"
 #include "platform/terminal_text.h"
@@ -38,9 +39,9 @@ const std::regex& line_form() {
 
 // "1.000000e+00", "-inf", "nan"; false if it is not a number.
 bool read_number(const std::string& text, double& value) {
-  char* end = nullptr;
-  value = std::strtod(text.c_str(), &end);
-  return end == text.c_str() + text.size();
+  const std::optional<double> number = decimal_number(text);
+  value = number.value_or(0);
+  return number.has_value();
 }
 
 int64_t whole(const std::string& text) { return text.empty() ? 0 : std::stoll(text); }

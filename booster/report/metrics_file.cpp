@@ -2,6 +2,7 @@
 
 #include "booster/report/drawing/chart.h"
 #include "platform/files/read_line.h"
+#include "platform/json/json_text.h"
 
 #include <fmt/format.h>
 
@@ -56,7 +57,7 @@ MetricsFile read_metrics(const std::filesystem::path& path) {
       skip_line(file);
       continue;
     }
-    Json object = Json::parse(line, nullptr, false);
+    Json object = json_if_whole<Json>(line);
     if (object.is_object())
       metrics.lines.push_back(std::move(object));
     else

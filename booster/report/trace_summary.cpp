@@ -2,6 +2,7 @@
 
 #include "booster/report/run_folder.h"
 #include "platform/files/read_line.h"
+#include "platform/json/json_text.h"
 
 #include <nlohmann/json.hpp>
 
@@ -64,7 +65,7 @@ TraceSummary summarize_trace(const std::filesystem::path& path) {
     }
     if (!line.starts_with("{\"pid\"")) continue;  // the list's own beginning and end
     if (line.ends_with(',')) line.pop_back();
-    const Json event = Json::parse(line, nullptr, false);
+    const Json event = json_if_whole<Json>(line);
     if (!event.is_object()) {
       ++summary.left_out;
       continue;

@@ -1,6 +1,7 @@
 #include "examples/vit_caltech101/output_folder.h"
 
 #include "examples/vit_caltech101/report/console.h"
+#include "platform/json/json_text.h"
 
 #include <booster/booster.h>
 
@@ -41,7 +42,7 @@ nlohmann::json this_process() {
 nlohmann::json owner_in(int descriptor) {
   char text[1024];
   const ssize_t n = ::pread(descriptor, text, sizeof text, 0);
-  const auto owner = nlohmann::json::parse(text, text + std::max<ssize_t>(n, 0), nullptr, false);
+  const auto owner = json_if_whole({text, static_cast<size_t>(std::max<ssize_t>(n, 0))});
   const auto holds_text = [&](const char* key) {
     return owner.contains(key) && owner[key].is_string();
   };
@@ -62,7 +63,8 @@ std::string name_of(const nlohmann::json& owner) {
 }
 
 bool same_file(int descriptor, const fs::path& path) {
-  struct stat open {}, named {};
+  struct stat open {
+  }, named{};
   return ::fstat(descriptor, &open) == 0 && ::stat(path.c_str(), &named) == 0 &&
          open.st_dev == named.st_dev && open.st_ino == named.st_ino;
 }
@@ -96,9 +98,10 @@ OutputFolder::OutputFolder(const fs::path& path) : lock_(path / "run.lock") {
   const nlohmann::json self = this_process(), owner = owner_in(descriptor_);
   if (elsewhere(owner, self)) {
     ::close(descriptor_);
-    fail("train.output_dir: {} is in use; got {}, want another folder, or without {} if that "
-         "process is no more",
-         path.string(), name_of(owner), lock_.string());
+    fail(
+        "train.output_dir: {} is in use; got {}, want another folder, or without {} if that "
+        "process is no more",
+        path.string(), name_of(owner), lock_.string());
   }
   const std::string text = self.dump() + "\n";
   if (::ftruncate(descriptor_, 0) != 0 ||

@@ -1,183 +1,143 @@
-// Sums, means, extremes, any and all over any dimensions of a strided tensor.
+// Sums, means, extremes, any and all over any dimensions of a strided tensor. Floating sums
+// accumulate in double.
 //
-// The reduced and the kept dimensions are iterated as two index spaces. Sums add in a fixed order
-// (16 interleaved partial sums per run of the innermost reduced dimension, runs added in order), so
-// the bits do not depend on the number of threads. Floating sums accumulate in double.
+// Memory is read in the order in which it lies: where neighbours belong to different results, many
+// results are accumulated side by side, else a result has many partial ones (lanes).
 #include "kernels/catalogue.h"
-#include "kernels/numbers/convert.h"
-#include "kernels/numbers/math.h"
-#include "kernels/walks/space.h"
+#include "kernels/launch/workspace.h"
+#include "kernels/reduce/folds.h"
+#include "kernels/reduce/plan.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
 
-constexpr int64_t run = 1024;
-constexpr int lanes = 16;
+thread_local Scratch partial_buffer;
 
-template <class C>
-double sum_run(const C* x, int64_t n) {
-  double partial[lanes] = {};
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes)
-    for (int k = 0; k < lanes; ++k) partial[k] += double(x[i + k]);
-  for (; i < n; ++i) partial[i % lanes] += double(x[i]);
-  double total = 0;
-  for (int k = 0; k < lanes; ++k) total += partial[k];
-  return total;
+// The task's results where rows of all columns lie one after the other.
+template <class Fold, int lanes>
+void fold_dense(typename Fold::Value* results, const ReductionPlan& plan, const View& x,
+                const ReductionPlan::Task& task) {
+  using C = typename Fold::Number;
+  const auto columns = static_cast<int>(task.columns);
+  Lanes<Fold, lanes> partial(columns);
+  alignas(64) C buffer[run];
+  const int64_t stride = columns > 1 ? 1 : plan.rows.stride;
+  const int64_t step = run / partial.lanes() * partial.lanes();
+  plan.for_each_segment(task, [&](int64_t offset, int64_t rows) {
+    const int64_t n = rows * columns;
+    for (int64_t i = 0; i < n; i += step) {
+      const int64_t length = n - i < step ? n - i : step;
+      partial.add(read(x, offset + i * stride, stride, length, buffer), length);
+    }
+  });
+  partial.finish(results, columns);
 }
 
-// Reduces n values into an accumulator that starts as `first` says.
-template <class C>
-struct Accumulator {
-  ReduceOp op;
-  double sum = 0;
-  int64_t integer_sum = 0;
-  C extreme = C(0);
-  bool any = false, all = true, empty = true;
-
-  void add(const C* x, int64_t n) {
-    if (n == 0) return;
-    switch (op) {
-      case ReduceOp::sum:
-      case ReduceOp::mean:
-        if constexpr (__is_same(C, int64_t)) {
-          for (int64_t i = 0; i < n; ++i) integer_sum += x[i];
-        } else {
-          sum += sum_run(x, n);
-        }
-        break;
-      case ReduceOp::amax:
-        if (empty) extreme = x[0];
-        for (int64_t i = 0; i < n; ++i) extreme = maximum_(extreme, x[i]);
-        break;
-      case ReduceOp::amin:
-        if (empty) extreme = x[0];
-        for (int64_t i = 0; i < n; ++i) extreme = minimum_(extreme, x[i]);
-        break;
-      case ReduceOp::any:
-        for (int64_t i = 0; i < n; ++i) any |= x[i] != C(0);
-        break;
-      case ReduceOp::all:
-        for (int64_t i = 0; i < n; ++i) all &= x[i] != C(0);
-        break;
-    }
-    empty = false;
-  }
-
-  void write(char* out, DType dtype, int64_t count) const {
-    if (op == ReduceOp::amax || op == ReduceOp::amin) return store_run(out, dtype, 1, &extreme, 1);
-    if constexpr (__is_same(C, int64_t)) {
-      if (op == ReduceOp::sum) return store_run(out, dtype, 1, &integer_sum, 1);
-    }
-    double value = sum + double(integer_sum);
-    if (op == ReduceOp::mean) value /= double(count);
-    if (op == ReduceOp::any) value = any;
-    if (op == ReduceOp::all) value = all;
-    store_run(out, dtype, 1, &value, 1);
-  }
-};
-
-template <class C>
-void reduce_as(ReduceOp op, const View& out, const View& x, const Space& kept,
-               const Space& reduced) {
-  const int64_t outputs = kept.size(), count = reduced.size();
-  const int last = reduced.ndim - 1;
-  const int64_t inner = last >= 0 ? reduced.shape[last] : 1;
-  const int64_t stride = last >= 0 ? reduced.strides[last] : 1;
-  Space outer = reduced;
-  if (last >= 0) outer.ndim = last;
-  const int64_t outer_count = inner == 0 ? 0 : outer.size();
-  for_each_range(outputs, grain_for(count), [&](int64_t begin, int64_t end) {
-    alignas(64) C buffer[run];
-    for (int64_t o = begin; o < end; ++o) {
-      Accumulator<C> accumulator{op};
-      for (int64_t r = 0; r < outer_count; ++r) {
-        const char* base = x.as<char>() + (kept.offset(o) + outer.offset(r)) * size_of(x.dtype);
-        for (int64_t i = 0; i < inner; i += run) {
-          const int64_t n = i + run < inner ? run : inner - i;
-          load_run(buffer, base + i * stride * size_of(x.dtype), x.dtype, stride, n);
-          accumulator.add(buffer, n);
-        }
+// The task's results where neighbours in memory belong to different ones: four rows at a time, each
+// added in turn.
+template <class Fold>
+void fold_columns(typename Fold::Value* results, const ReductionPlan& plan, const View& x,
+                  const ReductionPlan::Task& task) {
+  using C = typename Fold::Number;
+  constexpr int at_once = 4;
+  const int64_t n = task.columns, stride = plan.columns.stride;
+  for (int64_t c = 0; c < n; ++c) results[c] = Fold::identity;
+  alignas(64) C buffer[at_once][ReductionPlan::most_columns];
+  plan.for_each_segment(task, [&](int64_t offset, int64_t rows) {
+    const auto row = [&](int64_t r) {
+      return read(x, offset + r * plan.rows.stride, stride, n, buffer[r % at_once]);
+    };
+    int64_t r = 0;
+    for (; r + at_once <= rows; r += at_once) {
+      const C *a = row(r), *b = row(r + 1), *c = row(r + 2), *d = row(r + 3);
+      for (int64_t i = 0; i < n; ++i) {
+        const auto two = Fold::combine(Fold::combine(results[i], Fold::of(a[i])), Fold::of(b[i]));
+        results[i] = Fold::combine(Fold::combine(two, Fold::of(c[i])), Fold::of(d[i]));
       }
-      accumulator.write(out.as<char>() + o * size_of(out.dtype), out.dtype, count);
+    }
+    for (; r < rows; ++r) {
+      const C* a = row(r);
+      for (int64_t i = 0; i < n; ++i) results[i] = Fold::combine(results[i], Fold::of(a[i]));
     }
   });
 }
 
-// Sum over the outer dimensions of a dense matrix: columns are summed in parallel lanes, which
-// reads memory in order; blocks of rows are added in order.
-void sum_columns(ReduceOp op, const View& out, const View& x, int64_t rows, int64_t columns) {
-  constexpr int64_t width = 64;
-  for_each_range(columns, width, [&](int64_t begin, int64_t end) {
-    alignas(64) double total[width] = {};
-    alignas(64) float row[width];
-    const int64_t n = end - begin;
-    for (int64_t r = 0; r < rows; ++r) {
-      const float* p = read_row(x, r * columns + begin, n, row);
-      for (int64_t i = 0; i < n; ++i) total[i] += double(p[i]);
-    }
-    for (int64_t i = 0; op == ReduceOp::mean && i < n; ++i) total[i] /= double(rows);
-    store_run(out.as<char>() + begin * size_of(out.dtype), out.dtype, 1, total, n);
-  });
+template <class Fold>
+void fold_task(typename Fold::Value* results, const ReductionPlan& plan, const View& x,
+               const ReductionPlan::Task& task) {
+  if (!plan.is_dense) return fold_columns<Fold>(results, plan, x, task);
+  if (task.columns == 1 && plan.count > 16) return fold_dense<Fold, 32>(results, plan, x, task);
+  if (task.columns == 1) return fold_dense<Fold, 1>(results, plan, x, task);
+  fold_dense<Fold, 0>(results, plan, x, task);
 }
 
-bool is_column_sum(ReduceOp op, const View& out, const View& x) {
-  if (op != ReduceOp::sum && op != ReduceOp::mean) return false;
-  if (!x.contiguous() || !is_floating(x.dtype) || x.dtype == DType::f64) return false;
-  bool kept_seen = false;  // reduced dimensions first, kept ones after
-  for (int i = 0; i < x.ndim; ++i) {
-    if (x.shape[i] == 1) continue;
-    const bool kept = out.shape[i] == x.shape[i];
-    if (kept_seen && !kept) return false;
-    kept_seen |= kept;
-  }
-  return kept_seen && out.size() > 1;
+// What is stored for what was folded.
+template <class Value>
+double result_of(ReduceOp op, Value folded, int64_t count) {
+  if (op == ReduceOp::any) return folded != 0;
+  if (op == ReduceOp::all) return folded == 0;
+  return double(folded) / double(count);
+}
+
+template <class Value>
+void store_results(ReduceOp op, const ReductionPlan& plan, const View& out,
+                   const ReductionPlan::Task& task, const Value* folded) {
+  char* to = out.as<char>() + task.first.out * size_of(out.dtype);
+  const int64_t stride = plan.columns.out_stride;
+  if (op == ReduceOp::sum || op == ReduceOp::amax || op == ReduceOp::amin)
+    return store_run(to, out.dtype, stride, folded, task.columns);
+  double results[ReductionPlan::most_columns];
+  for (int64_t c = 0; c < task.columns; ++c) results[c] = result_of(op, folded[c], plan.count);
+  store_run(to, out.dtype, stride, results, task.columns);
+}
+
+template <class Fold>
+void reduce_by(ReduceOp op, const View& out, const View& x) {
+  using Value = typename Fold::Value;
+  const ReductionPlan plan(out, x, [&](int d) { return out.shape[d] == x.shape[d]; });
+  if (plan.parts == 1)
+    return plan.for_each_task([&](int64_t tile, int64_t) {
+      alignas(64) Value values[ReductionPlan::most_columns];
+      const ReductionPlan::Task task = plan.task(tile, 0);
+      fold_task<Fold>(values, plan, x, task);
+      store_results(op, plan, out, task, values);
+    });
+  const int64_t width = plan.tile, parts = plan.parts;
+  Value* partial = partial_buffer.get<Value>(plan.tiles * parts * width);
+  plan.for_each_task([&](int64_t tile, int64_t part) {
+    fold_task<Fold>(partial + (tile * parts + part) * width, plan, x, plan.task(tile, part));
+  });
+  for_each_range(plan.tiles, grain_for(width * parts), [&](int64_t begin, int64_t end) {
+    for (int64_t tile = begin; tile < end; ++tile) {
+      Value* values = partial + tile * parts * width;
+      for (int64_t part = 1; part < parts; ++part)
+        for (int64_t c = 0; c < width; ++c)
+          values[c] = Fold::combine(values[c], values[part * width + c]);
+      store_results(op, plan, out, plan.task(tile, 0), values);
+    }
+  });
 }
 
 template <class C>
-void argmax_as(const View& index, const View& x, int dim, const Space& kept) {
-  const int64_t n = x.shape[dim], stride = x.strides[dim];
-  for_each_range(kept.size(), grain_for(n), [&](int64_t begin, int64_t end) {
-    alignas(64) C buffer[run];
-    for (int64_t o = begin; o < end; ++o) {
-      const char* base = x.as<char>() + kept.offset(o) * size_of(x.dtype);
-      int64_t best = 0;
-      C largest = C(0);
-      for (int64_t i = 0; i < n; i += run) {
-        const int64_t length = i + run < n ? run : n - i;
-        load_run(buffer, base + i * stride * size_of(x.dtype), x.dtype, stride, length);
-        for (int64_t k = 0; k < length; ++k) {
-          const bool nan_first = buffer[k] != buffer[k] && largest == largest;
-          if (i + k == 0 || buffer[k] > largest || nan_first) {
-            largest = buffer[k];
-            best = i + k;
-          }
-        }
-      }
-      index.as<int64_t>()[o] = best;
-    }
-  });
+void reduce_as(ReduceOp op, const View& out, const View& x) {
+  switch (op) {
+    case ReduceOp::sum:
+    case ReduceOp::mean: return reduce_by<Sum<C>>(op, out, x);
+    case ReduceOp::amax: return reduce_by<Extreme<C, true>>(op, out, x);
+    case ReduceOp::amin: return reduce_by<Extreme<C, false>>(op, out, x);
+    case ReduceOp::any: return reduce_by<Count<C, false>>(op, out, x);
+    case ReduceOp::all: return reduce_by<Count<C, true>>(op, out, x);
+  }
 }
 
 }  // namespace
 
 void reduce(ReduceOp op, View out, View x) {
-  if (is_column_sum(op, out, x)) return sum_columns(op, out, x, x.size() / out.size(), out.size());
-  Space kept, reduced;
-  for (int i = 0; i < x.ndim; ++i)
-    (out.shape[i] == x.shape[i] ? kept : reduced).add(x.shape[i], x.strides[i]);
-  if (x.dtype == DType::f64) return reduce_as<double>(op, out, x, kept, reduced);
-  if (is_floating(x.dtype)) return reduce_as<float>(op, out, x, kept, reduced);
-  reduce_as<int64_t>(op, out, x, kept, reduced);
-}
-
-void argmax(View index, View x, int dim) {
-  Space kept;
-  for (int i = 0; i < x.ndim; ++i)
-    if (i != dim) kept.add(x.shape[i], x.strides[i]);
-  if (x.dtype == DType::f64) return argmax_as<double>(index, x, dim, kept);
-  if (is_floating(x.dtype)) return argmax_as<float>(index, x, dim, kept);
-  argmax_as<int64_t>(index, x, dim, kept);
+  const bool is_extreme = op == ReduceOp::amax || op == ReduceOp::amin;
+  if (is_extreme && x.size() == 0) op = ReduceOp::sum;  // an extreme of nothing is 0
+  if (x.dtype == DType::f64) return reduce_as<double>(op, out, x);
+  if (is_floating(x.dtype)) return reduce_as<float>(op, out, x);
+  reduce_as<int64_t>(op, out, x);
 }
 
 }  // namespace booster::kernels::BOOSTER_VARIANT

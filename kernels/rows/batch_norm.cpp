@@ -70,42 +70,71 @@ void for_each_channel(const View& x, Body&& body) {
 
 // Sums of runs are accumulated in double: there may be many.
 template <class C>
-Moments<C> moments_of(const View& x, const Channel& channel) {
+Mean<C> mean_of(const View& x, const Channel& channel) {
   C* buffer = first_buffer.get<C>(channel.run_room());
   double sum = 0;
   channel.for_each_run([&](int64_t first, int64_t n) {
     sum += double(row_sum(channel.read(x, first, n, buffer), n * channel.plane));
   });
-  const C mean = C(sum / double(channel.count()));
+  return {C(sum / double(channel.count())), C(0)};
+}
+
+// From an origin among the numbers.
+template <class C>
+Mean<C> mean_far_from_zero(const View& x, const Channel& channel) {
+  C* buffer = first_buffer.get<C>(channel.run_room());
+  const C origin = load_scalar<C>(x, channel.element(0));
+  double sum = 0;
+  channel.for_each_run([&](int64_t first, int64_t n) {
+    const C* values = channel.read(x, first, n, buffer);
+    sum += double(sum_of_distances(values, n * channel.plane, origin));
+  });
+  return Mean<C>::from(origin, sum / double(channel.count()));
+}
+
+template <class C>
+Moments<C> moments_around(const Mean<C>& mean, const View& x, const Channel& channel) {
+  C* buffer = first_buffer.get<C>(channel.run_room());
   double squares = 0;
   channel.for_each_run([&](int64_t first, int64_t n) {
     const C* values = channel.read(x, first, n, buffer);
-    squares += double(sum_of_squared_deviations(values, n * channel.plane, mean));
+    squares += double(sum_of_squared_deviations(values, n * channel.plane, mean.center));
   });
-  return {mean, C(squares / double(channel.count()))};
+  const double variance = squares / double(channel.count());
+  return {mean, C(variance - double(mean.rest) * double(mean.rest))};
 }
 
 template <class C>
-void normalize_channel(const View& y, const View& x, const Channel& channel, C mean, C scale,
-                       C shift) {
+Moments<C> moments_of(const View& x, const Channel& channel) {
+  const Moments<C> moments = moments_around(mean_of<C>(x, channel), x, channel);
+  const bool is_far = is_far_from_zero(moments.mean.center, moments.variance);
+  if (!is_far || channel.count() == 0) return moments;
+  return moments_around(mean_far_from_zero<C>(x, channel), x, channel);
+}
+
+template <class C>
+void normalize_channel(const View& y, const View& x, const Channel& channel,
+                       const Normalizing<C>& normalizing) {
+  const auto [center, factor, shift] = normalizing;
   C* buffer = first_buffer.get<C>(channel.run_room());
   C* out_buffer = output_buffer.get<C>(channel.run_room());
-  channel.for_each_run([&](int64_t first, int64_t n) {
-    const C* values = channel.read(x, first, n, buffer);
-    C* out = channel.target(y, first, out_buffer);
+  channel.for_each_run(
+      [&, center = center, factor = factor, shift = shift](int64_t first, int64_t n) {
+        const C* values = channel.read(x, first, n, buffer);
+        C* out = channel.target(y, first, out_buffer);
 #pragma omp simd
-    for (int64_t i = 0; i < n * channel.plane; ++i) out[i] = (values[i] - mean) * scale + shift;
-    channel.write(y, first, n, out);
-  });
+        for (int64_t i = 0; i < n * channel.plane; ++i)
+          out[i] = (values[i] - center) * factor + shift;
+        channel.write(y, first, n, out);
+      });
 }
 
-template <class C>
 struct GradientSums {
-  C gradient, product;  // of g, and of g (x - mean)
+  double gradient, product;  // of g, and of g (x - center)
 };
 
 template <class C>
-GradientSums<C> gradient_sums(const View& g, const View& x, const Channel& channel, C mean) {
+GradientSums gradient_sums(const View& g, const View& x, const Channel& channel, C center) {
   C* buffer = first_buffer.get<C>(channel.run_room());
   C* gradient = second_buffer.get<C>(channel.run_room());
   double sum = 0, product = 0;
@@ -114,9 +143,9 @@ GradientSums<C> gradient_sums(const View& g, const View& x, const Channel& chann
     const C* upper = channel.read(g, first, n, gradient);
     const int64_t count = n * channel.plane;
     sum += double(row_sum(upper, count));
-    product += double(sum_of<C>(count, [=](int64_t i) { return upper[i] * (values[i] - mean); }));
+    product += double(sum_of<C>(count, [=](int64_t i) { return upper[i] * (values[i] - center); }));
   });
-  return {C(sum), C(product)};
+  return {sum, product};
 }
 
 // dx may be g's memory.
@@ -154,8 +183,7 @@ void batch_norm(View y, View mean, View rstd, View x, View gamma, View beta, Vie
       const int64_t c = channel.channel;
       const Moments<C> moments = training ? moments_of<C>(x, channel) : norm.running<C>(c);
       if (training) norm.update_running(c, moments, channel.count());
-      const C factor = norm.finish(c, moments);
-      normalize_channel(y, x, channel, moments.mean, factor, load_scalar(beta, c, C(0)));
+      normalize_channel(y, x, channel, norm.finish(c, moments));
     });
   });
 }
@@ -168,9 +196,8 @@ void batch_norm_backward(View dx, View dgamma, View dbeta, View g, View x, View 
     using C = __typeof__(*compute + 0);
     for_each_channel(x, [&](const Channel& channel) {
       const int64_t c = channel.channel;
-      const GradientSums<C> sums = gradient_sums(g, x, channel, load_scalar<C>(mean, c));
-      backward_channel(dx, g, x, channel,
-                       norm.finish(c, sums.gradient, sums.product, channel.count()));
+      const auto [gradient, product] = gradient_sums(g, x, channel, load_mean<C>(mean, c).center);
+      backward_channel(dx, g, x, channel, norm.finish<C>(c, gradient, product, channel.count()));
     });
   });
 }

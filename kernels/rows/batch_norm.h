@@ -9,7 +9,17 @@ namespace booster::kernels::BOOSTER_VARIANT {
 
 template <class C>
 struct Moments {
-  C mean, variance;
+  Mean<C> mean;
+  C variance;
+};
+
+// A channel's numbers become (x - center) factor + shift. Forward and backward must agree on these
+// to the last bit.
+template <class C>
+struct Normalizing {
+  C center, factor, shift;
+  Normalizing(const Mean<C>& mean, C factor_, C beta)
+      : center(mean.center), factor(factor_), shift(beta - mean.rest * factor_) {}
 };
 
 // The arguments of the batch_norm of the catalogue, and its work on one channel's statistics.
@@ -22,29 +32,29 @@ struct BatchNorm {
 
   template <class C>
   Moments<C> running(int64_t channel) const {
-    return {load_scalar(running_mean, channel, C(0)), load_scalar(running_var, channel, C(1))};
+    return {load_mean<C>(running_mean, channel), load_scalar(running_var, channel, C(1))};
   }
   // Takes a batch's moments of `count` numbers into the running ones, whose variance is unbiased.
   template <class C>
   void update_running(int64_t channel, const Moments<C>& batch, int64_t count) const {
     const double unbiased = double(batch.variance) * double(count) / double(count - 1);
-    update(running_mean, channel, batch.mean);
-    update(running_var, channel, C(unbiased));
+    update(running_mean, channel, batch.mean.whole());
+    update(running_var, channel, unbiased);
   }
-  // Stores what backward needs; returns the channel's factor, gamma times rstd.
+  // Stores what backward needs.
   template <class C>
-  C finish(int64_t channel, const Moments<C>& moments) const {
+  Normalizing<C> finish(int64_t channel, const Moments<C>& moments) const {
     const C inverse = C(1) / sqrt_(moments.variance + C(eps));
-    store_scalar(mean, channel, moments.mean);
+    store_scalar(mean, channel, moments.mean.whole());
     store_scalar(rstd, channel, inverse);
-    return inverse * load_scalar(gamma, channel, C(1));
+    return {moments.mean, inverse * load_scalar(gamma, channel, C(1)),
+            load_scalar(beta, channel, C(0))};
   }
 
  private:
-  template <class C>
-  void update(const View& running, int64_t i, C value) const {
-    const C old = load_scalar(running, i, C(0));
-    store_scalar(running, i, C((1 - momentum) * double(old) + momentum * double(value)));
+  void update(const View& running, int64_t i, double value) const {
+    const double old = load_scalar<double>(running, i);
+    store_scalar(running, i, (1 - momentum) * old + momentum * value);
   }
 };
 
@@ -64,18 +74,23 @@ struct BatchNormBackward {
     C center, factor, average, along;
   };
   template <class C>
-  C factor(int64_t channel) const {
-    return load_scalar<C>(rstd, channel) * load_scalar(gamma, channel, C(1));
+  Normalizing<C> normalizing(int64_t channel) const {
+    return {load_mean<C>(mean, channel),
+            load_scalar<C>(rstd, channel) * load_scalar(gamma, channel, C(1)),
+            load_scalar(beta, channel, C(0))};
   }
-  // Stores the parameters' gradients, from the channel's sums of g and of g (x - mean).
+  // Stores the parameters' gradients, from the channel's sums of g and of g (x - center).
   template <class C>
-  Terms<C> finish(int64_t channel, C gradient, C product, int64_t count) const {
+  Terms<C> finish(int64_t channel, double gradient, double centered, int64_t count) const {
+    const Mean<C> of_x = load_mean<C>(mean, channel);
     const C inverse = load_scalar<C>(rstd, channel);
+    const C product = C(centered - double(of_x.rest) * gradient);
     store_scalar(dbeta, channel, gradient);
     store_scalar(dgamma, channel, product * inverse);
     const C share = training ? C(1) / C(count) : C(0);
-    return {load_scalar<C>(mean, channel), factor<C>(channel), counted(gradient, share) * share,
-            counted(product * inverse * inverse, share) * share};
+    const C along = counted(product * inverse * inverse, share) * share;
+    return {of_x.center, normalizing<C>(channel).factor,
+            counted(C(gradient), share) * share - of_x.rest * along, along};
   }
 };
 

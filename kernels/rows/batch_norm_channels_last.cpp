@@ -29,24 +29,39 @@ struct Partials {
   C* of(int64_t block, int kind) const { return numbers + (2 * block + kind) * channels; }
 };
 
-// Each block's mean and sum of squared deviations from it.
-template <class C, class T>
-Partials<C> block_moments(const T* x, const Layout& layout) {
+enum { center_of, factor_of, shift_of };  // tables of the normalised numbers
+constexpr int origin_of = center_of;      // before there are centers
+
+// Each block's means, measured from the channels' origins or from 0, and sums of squared deviations
+// from them.
+template <class C, bool from_origin, class T>
+Partials<C> block_moments(const T* x, const Layout& layout, const Tables<C>& tables) {
   const Partials<C> partials(layout);
   for_each_block(layout.blocks(), [&](int64_t block) {
-    C* means = partials.of(block, 0);
-    sum_by_channel<C, 1>(layout, block, {means}, [=]<class N>(int64_t) {
-      return [=](int64_t i) { return Terms<N, 1>{read<N>(x + i)}; };
+    C *means = partials.of(block, 0), *squares = partials.of(block, 1);
+    sum_by_channel<C, 1>(layout, block, {means}, [=, &tables]<class N>(int64_t lane) {
+      return [=, origin = tables.template at<N>(origin_of, lane)](int64_t i) {
+        if constexpr (from_origin) return Terms<N, 1>{read<N>(x + i) - origin};
+        return Terms<N, 1>{read<N>(x + i)};
+      };
     });
-    const C share = C(1) / C(layout.rows_in(block));
+    const C rows = C(layout.rows_in(block)), share = C(1) / rows;
     C* centers = center_buffer.get<C>(layout.width());
-    for (int64_t c = 0; c < layout.channels; ++c) repeat(layout, centers, c, means[c] *= share);
-    sum_by_channel<C, 1>(layout, block, {partials.of(block, 1)}, [=]<class N>(int64_t lane) {
+    const auto center = [&](int64_t c) {
+      return Mean<C>::from(from_origin ? tables.of_channel(origin_of, c) : C(0), double(means[c]));
+    };
+    for (int64_t c = 0; c < layout.channels; ++c) {
+      means[c] *= share;
+      repeat(layout, centers, c, from_origin ? center(c).center : means[c]);
+    }
+    sum_by_channel<C, 1>(layout, block, {squares}, [=]<class N>(int64_t lane) {
       return [=, center = read<N>(centers + lane)](int64_t i) {
         const Numbers<N> deviation = read<N>(x + i) - center;
         return Terms<N, 1>{deviation * deviation};
       };
     });
+    for (int64_t c = 0; from_origin && c < layout.channels; ++c)
+      squares[c] -= rows * center(c).rest * center(c).rest;
   });
   return partials;
 }
@@ -70,7 +85,7 @@ Two<double*> zero_totals(const Layout& layout) {
 
 // The channels' means and variances in all blocks together (Chan, Golub and LeVeque, 1979).
 template <class C>
-Two<double*> all_moments(const Partials<C>& partials, const Layout& layout) {
+Two<double*> merged_moments(const Partials<C>& partials, const Layout& layout) {
   const Two<double*> totals = zero_totals(layout);
   double *mean = totals.first, *variance = totals.second;
   for_each_partial(layout, [=](int64_t block, double rows, int64_t c) {
@@ -85,9 +100,22 @@ Two<double*> all_moments(const Partials<C>& partials, const Layout& layout) {
   return totals;
 }
 
-enum { center_of, factor_of, shift_of };  // tables of the normalised numbers
+// The channels' means and variances, where need be from their first numbers as origins.
+template <class C, class T>
+Two<double*> all_moments(const T* x, const Layout& layout, Tables<C>& tables) {
+  const Two<double*> moments = merged_moments(block_moments<C, false>(x, layout, tables), layout);
+  bool is_far = false;
+  for (int64_t c = 0; c < layout.channels; ++c)
+    is_far |= is_far_from_zero(C(moments.first[c]), C(moments.second[c]));
+  if (!is_far) return moments;
+  for (int64_t c = 0; c < layout.channels; ++c) tables.set(origin_of, c, load<C>(x + c));
+  merged_moments(block_moments<C, true>(x, layout, tables), layout);
+  for (int64_t c = 0; c < layout.channels; ++c)
+    moments.first[c] += double(tables.of_channel(origin_of, c));
+  return moments;
+}
 
-// (x - center) factor + shift; forward and backward must agree on it to the last bit.
+// (x - center) factor + shift
 template <class N>
 struct Normalized {
   Numbers<N> center, factor, shift;
@@ -98,6 +126,13 @@ struct Normalized {
         shift(tables.template at<N>(shift_of, lane)) {}
   KERNEL_FN Numbers<N> operator()(Numbers<N> x) const { return (x - center) * factor + shift; }
 };
+
+template <class C>
+void set(Tables<C>& tables, int64_t channel, const Normalizing<C>& normalizing) {
+  tables.set(center_of, channel, normalizing.center);
+  tables.set(factor_of, channel, normalizing.factor);
+  tables.set(shift_of, channel, normalizing.shift);
+}
 
 // Writes a block of y. Rounded where the steps that it stands for would be.
 template <class T, class C>
@@ -118,21 +153,16 @@ template <class T, class C>
 void forward(const BatchNorm& norm) {
   const Layout layout(norm.x, lanes<C>);
   Tables<C> tables(layout, 3);
-  const auto set = [&](int64_t c, const Moments<C>& moments) {
-    tables.set(center_of, c, moments.mean);
-    tables.set(factor_of, c, norm.finish(c, moments));
-    tables.set(shift_of, c, load_scalar(norm.beta, c, C(0)));
-  };
   if (norm.training) {
-    const auto [mean, variance] =
-        all_moments(block_moments<C>(norm.x.as<const T>(), layout), layout);
+    const auto [mean, variance] = all_moments<C>(norm.x.as<const T>(), layout, tables);
     for (int64_t c = 0; c < layout.channels; ++c) {
-      const Moments<C> moments = {C(mean[c]), C(variance[c])};
+      const Moments<C> moments = {Mean<C>(mean[c]), C(variance[c])};
       norm.update_running(c, moments, layout.rows);
-      set(c, moments);
+      set(tables, c, norm.finish(c, moments));
     }
   } else {
-    for (int64_t c = 0; c < layout.channels; ++c) set(c, norm.running<C>(c));
+    for (int64_t c = 0; c < layout.channels; ++c)
+      set(tables, c, norm.finish(c, norm.running<C>(c)));
   }
   for_each_block(layout.blocks(),
                  [&](int64_t block) { normalize_block<T>(norm, layout, block, tables); });
@@ -179,7 +209,7 @@ class Gradient {
   bool relu_;
 };
 
-// Each block's sums of g and of g (x - mean), g being that of the normalised numbers.
+// Each block's sums of g and of g (x - center), g being that of the normalised numbers.
 template <class T, class C>
 Partials<C> block_gradients(const BatchNormBackward& norm, const Layout& layout,
                             const Tables<C>& tables) {
@@ -240,14 +270,10 @@ template <class T, class C>
 void backward(const BatchNormBackward& norm) {
   const Layout layout(norm.x, lanes<C>);
   Tables<C> tables(layout, backward_tables);
-  for (int64_t c = 0; c < layout.channels; ++c) {
-    tables.set(center_of, c, load_scalar<C>(norm.mean, c));
-    tables.set(factor_of, c, norm.factor<C>(c));
-    tables.set(shift_of, c, load_scalar(norm.beta, c, C(0)));
-  }
+  for (int64_t c = 0; c < layout.channels; ++c) set(tables, c, norm.normalizing<C>(c));
   const auto [gradient, product] = all_sums(block_gradients<T>(norm, layout, tables), layout);
   for (int64_t c = 0; c < layout.channels; ++c) {
-    const auto terms = norm.finish(c, C(gradient[c]), C(product[c]), layout.rows);
+    const auto terms = norm.finish<C>(c, gradient[c], product[c], layout.rows);
     tables.set(average_of, c, terms.average);
     tables.set(along_of, c, terms.along);
   }

@@ -146,6 +146,10 @@ class Tables {
   void set(int table, int64_t channel, C value) {
     repeat(layout_, numbers_ + table * layout_.width(), channel, value);
   }
+  // A channel's first lane is its own number.
+  C of_channel(int table, int64_t channel) const {
+    return numbers_[table * layout_.width() + channel];
+  }
   template <class N>
   Numbers<N> at(int table, int64_t lane) const {
     return read<N>(numbers_ + table * layout_.width() + lane);

@@ -28,11 +28,11 @@ template <class C>
 void normalize_group(C* out, const C* x, const Sizes& sizes, Statistics<C> of_x, const C* gamma,
                      const C* beta) {
   for (int64_t c = 0; c < sizes.group_channels(); ++c) {
-    const C scale = of_x.rstd * gamma[c], shift = beta[c];
+    const C scale = of_x.rstd * gamma[c], shift = beta[c] - of_x.mean.rest * scale;
     const C* from = x + c * sizes.plane;
     C* to = out + c * sizes.plane;
 #pragma omp simd
-    for (int64_t i = 0; i < sizes.plane; ++i) to[i] = (from[i] - of_x.mean) * scale + shift;
+    for (int64_t i = 0; i < sizes.plane; ++i) to[i] = (from[i] - of_x.mean.center) * scale + shift;
   }
 }
 
@@ -44,9 +44,9 @@ void channel_sums(C* dgamma, C* dbeta, const C* g, const C* x, const Sizes& size
     const C* upper = g + c * sizes.plane;
     const C* values = x + c * sizes.plane;
     dbeta[c] = row_sum(upper, sizes.plane);
-    dgamma[c] = of_x.rstd * sum_of<C>(sizes.plane, [=](int64_t i) {
-                  return upper[i] * (values[i] - of_x.mean);
-                });
+    const C product = sum_of<C>(
+        sizes.plane, [=](int64_t i) { return upper[i] * (values[i] - of_x.mean.center); });
+    dgamma[c] = of_x.rstd * (product - of_x.mean.rest * dbeta[c]);
   }
 }
 
@@ -60,13 +60,13 @@ void backward_group(C* dx, const C* g, const C* x, const Sizes& sizes, Statistic
     sum_u += gamma[c] * dbeta[c];
     sum_uh += gamma[c] * dgamma[c];
   }
-  const C average_u = sum_u / C(sizes.group_size());
   const C along = of_x.rstd * sum_uh / C(sizes.group_size());
+  const C average_u = sum_u / C(sizes.group_size()) - of_x.mean.rest * along;
   for (int64_t c = 0; c < sizes.group_channels(); ++c) {
     const int64_t first = c * sizes.plane;
 #pragma omp simd
     for (int64_t i = first; i < first + sizes.plane; ++i)
-      dx[i] = of_x.rstd * (g[i] * gamma[c] - average_u - (x[i] - of_x.mean) * along);
+      dx[i] = of_x.rstd * (g[i] * gamma[c] - average_u - (x[i] - of_x.mean.center) * along);
   }
 }
 
@@ -81,8 +81,7 @@ void group_norm(View y, View mean, View rstd, View x, View gamma, View beta, int
     for_each_block(sizes.samples * groups, [&](int64_t block) {
       const C* values = read_row(x, block * n, n, input_buffer.get<C>(n));
       const Statistics<C> of_x = statistics_of(values, n, eps);
-      store_scalar(mean, block, of_x.mean);
-      store_scalar(rstd, block, of_x.rstd);
+      of_x.store(mean, rstd, block);
       const int64_t first = sizes.first_channel(block);
       C* out = row_target(y, block * n, output_buffer.get<C>(n));
       normalize_group(out, values, sizes, of_x,
@@ -104,7 +103,7 @@ void group_norm_backward(View dx, View dgamma, View dbeta, View g, View x, View 
     for_each_block(sizes.samples * groups, [&](int64_t block) {
       const int64_t first = sizes.first_channel(block);
       const C* factors = parameter_row(gamma, channels, C(1), gamma_buffer) + first;
-      const Statistics<C> of_x = {load_scalar<C>(mean, block), load_scalar<C>(rstd, block)};
+      const auto of_x = Statistics<C>::load(mean, rstd, block);
       const C* upper = read_row(g, block * n, n, gradient_buffer.get<C>(n));
       const C* values = read_row(x, block * n, n, input_buffer.get<C>(n));
       C* dgamma_part = sums + block / groups * 2 * channels + first;

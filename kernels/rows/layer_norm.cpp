@@ -21,20 +21,47 @@ Affine<C> affine(const View& gamma, const View& beta, int64_t n) {
   return {parameter_row(gamma, n, C(1), gamma_buffer), parameter_row(beta, n, C(0), beta_buffer)};
 }
 
-// Row `row` of y, mean and rstd from the row x.
 template <class C>
-void normalize_row(const View& y, const View& mean, const View& rstd, int64_t row, const C* x,
-                   Affine<C> parameters, double eps) {
-  const int64_t n = y.columns();
-  const Statistics<C> of_x = statistics_of(x, n, eps);
-  C* out = row_target(y, row * n, output_buffer.get<C>(n));
+struct Normalization {
+  View y, mean, rstd;
+  Affine<C> parameters;
+  double eps;
+  C* buffer;  // for a row of y
+
+  Normalization(const View& y_, const View& mean_, const View& rstd_, const View& gamma,
+                const View& beta, double eps_)
+      : y(y_),
+        mean(mean_),
+        rstd(rstd_),
+        parameters(affine<C>(gamma, beta, y_.columns())),
+        eps(eps_),
+        buffer(output_buffer.get<C>(y_.columns())) {}
+
+  // Row `row` of y, mean and rstd from the row x.
+  void normalize(int64_t row, const C* x) const {
+    const int64_t n = y.columns();
+    const Statistics<C> of_x = statistics_near_zero(x, n, eps);
+    C* out = row_target(y, row * n, buffer);
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i)
-    out[i] = (x[i] - of_x.mean) * of_x.rstd * parameters.gamma[i] + parameters.beta[i];
-  write_row(y, row * n, n, out);
-  store_scalar(mean, row, of_x.mean);
-  store_scalar(rstd, row, of_x.rstd);
-}
+    for (int64_t i = 0; i < n; ++i)
+      out[i] = (x[i] - of_x.mean.center) * of_x.rstd * parameters.gamma[i] + parameters.beta[i];
+    of_x.store(mean, rstd, row);
+    if (of_x.is_far()) [[unlikely]]
+      normalize_far_from_zero(out, row, x);
+    write_row(y, row * n, n, out);
+  }
+
+ private:
+  [[gnu::noinline]] void normalize_far_from_zero(C* out, int64_t row, const C* x) const {
+    const int64_t n = y.columns();
+    const Statistics<C> of_x = statistics_far_from_zero(x, n, eps);
+    const C center = of_x.mean.center, factor = of_x.rstd, shift = -of_x.mean.rest * factor;
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i)
+      out[i] = ((x[i] - center) * factor + shift) * parameters.gamma[i] + parameters.beta[i];
+    of_x.store(mean, rstd, row);
+  }
+};
 
 // Row `row` of sum = x + branch, rounded to sum's dtype since it will be read back in that dtype.
 template <class C>
@@ -57,13 +84,14 @@ const C* add_row(const View& sum, const View& x, const View& branch, int64_t row
 template <class C>
 void backward_row(C* dx, const C* g, const C* carried, const C* x, const C* gamma,
                   Statistics<C> of_x, int64_t n, C* dgamma, C* dbeta) {
-  const C mean = of_x.mean, rstd = of_x.rstd;
+  const C center = of_x.mean.center, rstd = of_x.rstd, shift = -of_x.mean.rest * rstd;
   const C average_u = sum_of<C>(n, [=](int64_t i) { return g[i] * gamma[i]; }) / C(n);
-  const C average_uh =
-      sum_of<C>(n, [=](int64_t i) { return g[i] * gamma[i] * (x[i] - mean); }) * rstd / C(n);
+  const C average_ux =
+      sum_of<C>(n, [=](int64_t i) { return g[i] * gamma[i] * (x[i] - center); }) / C(n);
+  const C average_uh = average_ux * rstd + average_u * shift;
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
-    const C h = (x[i] - mean) * rstd;
+    const C h = (x[i] - center) * rstd + shift;
     const C slope = g[i];
     dx[i] = rstd * (slope * gamma[i] - average_u - h * average_uh) + carried[i];
     dgamma[i] += slope * h;
@@ -78,11 +106,10 @@ void layer_norm(View y, View mean, View rstd, View x, View gamma, View beta, dou
   visit_compute(x.dtype, [&](auto* compute) {
     using C = __typeof__(*compute + 0);
     for_each_range(x.rows(), grain_for(n), [&](int64_t begin, int64_t end) {
-      const Affine<C> parameters = affine<C>(gamma, beta, n);
-      for (int64_t row = begin; row < end; ++row) {
-        const C* values = read_row(x, row * n, n, row_buffer.get<C>(n));
-        normalize_row(y, mean, rstd, row, values, parameters, eps);
-      }
+      const Normalization<C> norm(y, mean, rstd, gamma, beta, eps);
+      C* buffer = row_buffer.get<C>(n);
+      for (int64_t row = begin; row < end; ++row)
+        norm.normalize(row, read_row(x, row * n, n, buffer));
     });
   });
 }
@@ -93,9 +120,9 @@ void residual_layer_norm(View sum, View y, View mean, View rstd, View x, View br
   visit_compute(x.dtype, [&](auto* compute) {
     using C = __typeof__(*compute + 0);
     for_each_range(x.rows(), grain_for(n), [&](int64_t begin, int64_t end) {
-      const Affine<C> parameters = affine<C>(gamma, beta, n);
+      const Normalization<C> norm(y, mean, rstd, gamma, beta, eps);
       for (int64_t row = begin; row < end; ++row)
-        normalize_row(y, mean, rstd, row, add_row<C>(sum, x, branch, row), parameters, eps);
+        norm.normalize(row, add_row<C>(sum, x, branch, row));
     });
   });
 }
@@ -111,7 +138,7 @@ void layer_norm_backward(View dx, View dgamma, View dbeta, View g, View carried,
           const C* zeros = parameter_row(View{}, n, C(0), beta_buffer);
           for (int64_t row = begin; row < end; ++row) {
             const int64_t first = row * n;
-            const Statistics<C> of_x = {load_scalar<C>(mean, row), load_scalar<C>(rstd, row)};
+            const auto of_x = Statistics<C>::load(mean, rstd, row);
             const C* extra =
                 carried.data ? read_row(carried, first, n, carried_buffer.get<C>(n)) : zeros;
             C* out = row_target(dx, first, output_buffer.get<C>(n));

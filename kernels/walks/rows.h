@@ -4,6 +4,7 @@
 
 #include "kernels/launch/workspace.h"
 #include "kernels/numbers/convert.h"
+#include "kernels/walks/mean.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
@@ -26,6 +27,12 @@ C load_scalar(const View& x, int64_t i, C absent = C(0)) {
 template <class C>
 void store_scalar(const View& y, int64_t i, C value) {
   if (y.data) store_run(y.as<char>() + i * size_of(y.dtype), y.dtype, 1, &value, 1);
+}
+
+// A mean, which its tensor holds in f64 if it is to keep both numbers.
+template <class C>
+Mean<C> load_mean(const View& means, int64_t i) {
+  return Mean<C>(load_scalar<double>(means, i));
 }
 
 // Writes n values if the output is wanted.

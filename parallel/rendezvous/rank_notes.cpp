@@ -1,6 +1,7 @@
 #include "parallel/rendezvous/rank_notes.h"
 
 #include "parallel/rendezvous/place.h"
+#include "platform/decimal.h"
 #include "platform/terminal_text.h"
 
 #include <fmt/core.h>
@@ -75,7 +76,7 @@ LongWait LongWait::from(const std::string& text) {
   if (first == text.npos || second == text.npos) return {};
   return {terminal_text(text.substr(0, first)),
           terminal_text(text.substr(first + 1, second - first - 1)),
-          std::strtod(text.c_str() + second + 1, nullptr)};
+          decimal_number(std::string_view(text).substr(second + 1)).value_or(0)};
 }
 
 std::string LongWait::told() const {

@@ -1,5 +1,6 @@
 #include "parallel/rendezvous/seconds.h"
 
+#include "platform/decimal.h"
 #include "platform/error.h"
 
 #include <cstdlib>
@@ -10,10 +11,9 @@ std::chrono::milliseconds seconds_variable(const char* name, double standard, bo
   const char* text = std::getenv(name);
   double seconds = standard;
   if (text && *text) {
-    char* end = nullptr;
-    seconds = std::strtod(text, &end);
+    seconds = decimal_number(text).value_or(-1);
     const bool legal = may_be_never ? seconds == 0 || seconds >= 1 : seconds > 0;
-    check(*end == 0 && legal && seconds < 1e7, "{}: want seconds, {}; got '{}'", name,
+    check(legal && seconds < 1e7, "{}: want seconds, {}; got '{}'", name,
           may_be_never ? "1 or more, or 0 for never" : "a number above 0", text);
   }
   return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));

@@ -2,6 +2,7 @@
 
 #include "platform/files/file.h"
 #include "platform/json/foreign_syntax.h"
+#include "platform/json/json_text.h"
 
 #include <algorithm>
 #include <cctype>
@@ -262,7 +263,7 @@ JsonValue parse_json(std::string_view text, const std::string& name, const JsonL
     builder.stop(0, encoding);
   // nlohmann_json treats a zero byte as the end of the text.
   const size_t zero = text.find('\0');
-  const bool complete = nlohmann::json::sax_parse(text.substr(0, zero), &builder);
+  const bool complete = read_events(text.substr(0, zero), builder);
   if (zero != text.npos || !complete) builder.stop(zero, "a zero byte; want text");
   return builder.take_root();
 }

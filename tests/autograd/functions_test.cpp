@@ -303,3 +303,21 @@ TEST_CASE("the deviation of numbers whose squares are no f32 is PyTorch's") {
     CHECK(slope[2] == 0);
   }
 }
+
+TEST_CASE("the variance of equal numbers is 0, and of numbers a few spacings apart as in f64") {
+  for (const double constant : {123456.7, -3e-5, 1e18, 0.1}) {
+    CAPTURE(constant);
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      const Tensor equal_numbers = full({768, 3}, constant, {.dtype = dtype});
+      for (const auto& dims : std::vector<std::vector<int64_t>>{{0}, {1}, {}}) {
+        CHECK(max(var(equal_numbers, dims)).item() == 0);
+        CHECK(max(stddev(equal_numbers, dims)).item() == 0);
+      }
+    }
+    const double spacing = std::ldexp(1, std::ilogb(constant) - 23);
+    const Tensor steps = random_f64({500}) * 4;
+    const Tensor x = cast(steps * spacing + constant, DType::f32);
+    const double want = var(cast(x, DType::f64), {}).item();
+    CHECK(var(x, {}).item() == doctest::Approx(want).epsilon(1e-5));
+  }
+}

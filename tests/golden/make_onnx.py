@@ -111,6 +111,8 @@ def main():
         onnx.checker.check_model(onnx.load(file), full_check=True)
         session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
         outputs = session.run(None, {"input": numbers(INPUTS[name], 1)})[0]
+        nothing = session.run(None, {"input": numbers((0, *INPUTS[name][1:]), 1)})[0]
+        assert nothing.shape == (0, *outputs.shape[1:]), f"{name}: {nothing.shape} of an empty batch"
         golden[name] = {"model": config, "input": INPUTS[name], "bytes": file.stat().st_size,
                         "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
                         "outputs": [[float(f"{x:.9g}") for x in row] for row in outputs.tolist()]}

@@ -1,5 +1,6 @@
 #include "booster/checkpoint/safetensors/safetensors.h"
 #include "platform/json/json_document.h"
+#include "platform/json/json_text.h"
 
 #include <algorithm>
 #include <array>
@@ -299,7 +300,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_
   if (text.substr(0, 3) == "\xEF\xBB\xBF")
     reader.broken("the header begins with a byte order mark; want an object");
   check_texts(text, reader);
-  nlohmann::json::sax_parse(text, &reader);
+  read_events(text, reader);
   auto& tensors = reader.header.tensors;
   check_names(tensors, reader);
   std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {

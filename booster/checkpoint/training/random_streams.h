@@ -1,4 +1,4 @@
-// The random streams of all ranks (core/tensor/random/random.h), and their adaptation to a different
+// The random streams of all ranks (core/tensor/random/random.h), and their adaptation to another
 // number of ranks.
 #pragma once
 

@@ -1,6 +1,7 @@
 #include "booster/checkpoint/training/rank_tensors.h"
 
 #include "parallel/groups/gather_text.h"
+#include "platform/json/json_text.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -31,7 +32,7 @@ std::string described(const StateDict& tensors) {
 
 StateDict received(const std::string& description, int from, const Group& group) {
   StateDict tensors;
-  for (const auto& row : nlohmann::json::parse(description)) {
+  for (const auto& row : json_from(description)) {
     Shape shape;
     for (const int64_t size : row.at(2).get<std::vector<int64_t>>()) shape.push_back(size);
     const Tensor tensor = empty(shape, {.dtype = static_cast<DType>(row.at(1).get<int>())});

@@ -5,6 +5,7 @@
 #include "core/autograd/functions.h"
 #include "core/tensor/grad_mode.h"
 #include "parallel/groups/gather_text.h"
+#include "platform/json/json_text.h"
 
 #include <nlohmann/json.hpp>
 
@@ -28,7 +29,7 @@ std::vector<std::string> names_of_ranks(const StateDict& held, const Group& grou
   std::vector<std::string> names;
   std::set<std::string> known;
   for (const std::string& text : gather_text(mine.dump(), group))
-    for (const std::string name : nlohmann::json::parse(text))
+    for (const std::string name : json_from(text))
       if (known.insert(name).second) names.push_back(name);
   return names;
 }

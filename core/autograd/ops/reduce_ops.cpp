@@ -116,6 +116,16 @@ namespace {
 // little of a small spread.
 DType wide_dtype(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
 
+// x less the first number of each run that is reduced, which changes no measure of spread: the mean
+// of numbers close to each other and far from zero would be rounded too far off.
+Tensor from_first(const Tensor& x, const Shape& kept) {
+  if (x.numel() == 0) return x;
+  Tensor first = x.detach();
+  for (int i = 0; i < x.ndim(); ++i)
+    if (kept[i] == 1) first = narrow(first, i, 0, 1);
+  return x - first;
+}
+
 // measure(deviations from the mean, divisor of their squares' sum) over dimensions, in the wide
 // dtype, rounded once.
 template <class F>
@@ -126,7 +136,7 @@ Tensor spread_measure(const char* name, const Tensor& given, const std::vector<i
   check(is_floating(x.dtype()), "{}: want a floating tensor; got {}", name, name_of(x.dtype()));
   apply_policy(Op::var, {&x});
   const PolicyScope inside(nullptr);
-  const Tensor wide = cast(x, wide_dtype(x));
+  const Tensor wide = from_first(cast(x, wide_dtype(x)), to.kept);
   const double divisor = static_cast<double>(std::max<int64_t>(to.count - (unbiased ? 1 : 0), 0));
   const Tensor y = measure(wide - mean(wide, dims, true), divisor);
   return reshape(cast(y, x.dtype()), keep_dims ? to.kept : to.squeezed);
@@ -151,15 +161,27 @@ Tensor amin(const Tensor& x, const std::vector<int64_t>& dims, bool keep_dims) {
   return extreme(ReduceOp::amin, Op::amin, x, dims, keep_dims);
 }
 
-Tensor argmax(const Tensor& x, int64_t dim, bool keep_dim) {
-  check_defined("argmax", x);
-  const int d = normal_dim_or_only("argmax", dim, x.ndim());
+namespace {
+
+Tensor index_of_extreme(const char* name, const Tensor& x, int64_t dim, bool keep_dim,
+                        bool smallest) {
+  check_defined(name, x);
+  const int d = normal_dim_or_only(name, dim, x.ndim());
   if (x.ndim() == 0) return zeros({}, {DType::i64, x.device()});
-  check(x.shape()[d] > 0, "argmax: nothing to reduce; got shape {}", x.shape());
-  const Reduced to = reduced_shapes("argmax", x, {dim});
+  check(x.shape()[d] > 0, "{}: nothing to reduce; got shape {}", name, x.shape());
+  const Reduced to = reduced_shapes(name, x, {dim});
   Tensor index = empty(to.kept, {DType::i64, x.device()});
-  kernels::on(x.device()).argmax(index.view(), x.view(), d);
+  kernels::on(x.device()).argmax(index.view(), x.view(), d, smallest);
   return untracked::reshape(index, keep_dim ? to.kept : to.squeezed);
+}
+
+}  // namespace
+
+Tensor argmax(const Tensor& x, int64_t dim, bool keep_dim) {
+  return index_of_extreme("argmax", x, dim, keep_dim, false);
+}
+Tensor argmin(const Tensor& x, int64_t dim, bool keep_dim) {
+  return index_of_extreme("argmin", x, dim, keep_dim, true);
 }
 
 std::pair<Tensor, Tensor> max(const Tensor& x, int64_t dim, bool keep_dim) {
@@ -167,15 +189,6 @@ std::pair<Tensor, Tensor> max(const Tensor& x, int64_t dim, bool keep_dim) {
   const Tensor values = gather(x, dim, index);
   if (keep_dim) return {values, index};
   return {squeeze(values, dim), untracked::squeeze(index, dim)};
-}
-
-// -1 - x turns the order of integers around without overflow, which -x does not.
-Tensor argmin(const Tensor& x, int64_t dim, bool keep_dim) {
-  check_defined("argmin", x);
-  const PolicyScope inside(nullptr);
-  if (is_floating(x.dtype())) return argmax(neg(x.detach()), dim, keep_dim);
-  const bool is_small = x.dtype() == DType::u8 || x.dtype() == DType::boolean;
-  return argmax(-1 - (is_small ? untracked::cast(x, DType::i32) : x.detach()), dim, keep_dim);
 }
 
 std::pair<Tensor, Tensor> min(const Tensor& x, int64_t dim, bool keep_dim) {

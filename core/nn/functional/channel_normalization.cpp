@@ -109,7 +109,7 @@ BatchNormCall::BatchNormCall(const Tensor& input, const Tensor& running_mean,
     spread = kernel_statistics(running_var);
   }
   const TensorOptions statistics{arguments::statistics_dtype(x), x.device()};
-  mean = empty({x.size(1)}, statistics);
+  mean = empty({x.size(1)}, {DType::f64, x.device()});
   rstd = empty({x.size(1)}, statistics);
   y = empty_in_order_of(values, x.dtype());
 }
@@ -219,7 +219,7 @@ Tensor group_norm(const Tensor& input, int64_t groups, const Tensor& weight, con
         x.size(1));
   const TensorOptions statistics{arguments::statistics_dtype(x), x.device()};
   const int64_t count = x.size(0) * groups;
-  const Tensor mean = empty({count}, statistics), rstd = empty({count}, statistics);
+  const Tensor mean = empty({count}, {DType::f64, x.device()}), rstd = empty({count}, statistics);
   const Tensor values = untracked::contiguous(x), scale = dense(gamma), shift = dense(beta);
   Tensor y = empty(x.shape(), {x.dtype(), x.device()});
   kernels::on(x.device())

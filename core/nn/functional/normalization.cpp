@@ -86,7 +86,7 @@ Normalization normalization_of(const char* what, const Tensor& x, const Shape& n
           .bias = flat(bias),
           .weight_dtype = dtype_or(weight, DType::f32),
           .bias_dtype = dtype_or(bias, DType::f32),
-          .mean = empty({rows[0]}, statistics),
+          .mean = empty({rows[0]}, {DType::f64, x.device()}),
           .rstd = empty({rows[0]}, statistics)};
 }
 

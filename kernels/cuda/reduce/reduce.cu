@@ -134,8 +134,7 @@ struct TensorRun {
       read_group(x, p, group);
 #pragma unroll
       for (int j = 0; j < quad; ++j)
-        if (j < group.count)
-          value = fold.combine(value, fold.of(load<C>(x + j), group.first + j));
+        if (j < group.count) value = fold.combine(value, fold.of(load<C>(x + j), group.first + j));
     }
     return value;
   }
@@ -149,8 +148,8 @@ struct Reduction {
 
 template <class C, class IsKept>
 Reduction<C> reduction_of(const View& x, IsKept&& is_kept) {
-  TensorRun<C> run = {.data = x.data, .dtype = x.dtype, .kept = {}, .reduced = {}, .count = 1,
-                      .is_dense = false};
+  TensorRun<C> run = {
+      .data = x.data, .dtype = x.dtype, .kept = {}, .reduced = {}, .count = 1, .is_dense = false};
   for (int d = 0; d < x.ndim; ++d)
     (is_kept(d) ? run.kept : run.reduced).add(x.shape[d], x.strides[d]);
   run.count = run.reduced.size();
@@ -198,8 +197,8 @@ void reduce_as(ReduceOp op, const View& out, const View& x) {
 }
 
 template <class C>
-void argmax_as(const View& index, const View& x, int dim) {
-  extreme_as(reduction_of<C>(x, [=](int d) { return d != dim; }), index, false, true);
+void argmax_as(const View& index, const View& x, int dim, bool smallest) {
+  extreme_as(reduction_of<C>(x, [=](int d) { return d != dim; }), index, smallest, true);
 }
 
 }  // namespace
@@ -210,10 +209,10 @@ void reduce(ReduceOp op, View out, View x) {
   reduce_as<int64_t>(op, out, x);
 }
 
-void argmax(View index, View x, int dim) {
-  if (x.dtype == DType::f64) return argmax_as<double>(index, x, dim);
-  if (is_floating(x.dtype)) return argmax_as<float>(index, x, dim);
-  argmax_as<int64_t>(index, x, dim);
+void argmax(View index, View x, int dim, bool smallest) {
+  if (x.dtype == DType::f64) return argmax_as<double>(index, x, dim, smallest);
+  if (is_floating(x.dtype)) return argmax_as<float>(index, x, dim, smallest);
+  argmax_as<int64_t>(index, x, dim, smallest);
 }
 
 }  // namespace booster::kernels::BOOSTER_VARIANT

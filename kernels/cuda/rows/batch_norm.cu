@@ -9,53 +9,53 @@ struct Running {
   Operand mean, var;
   double momentum;
 
-  template <class C>
-  __device__ void blend(const Operand& running, int64_t channel, C value) const {
-    const C old = load_one<C>(running, channel);
-    store_one(running, channel, C((1 - momentum) * double(old) + momentum * double(value)));
+  __device__ void blend(const Operand& running, int64_t channel, double value) const {
+    const double old = load_one<double>(running, channel);
+    store_one(running, channel, (1 - momentum) * old + momentum * value);
   }
   // The variance is made unbiased.
   template <class C>
   __device__ void update(int64_t channel, const Moments<C>& moments, int64_t count) const {
     const double n = double(count);
-    blend(mean, channel, moments.mean);
-    blend(var, channel, C(double(moments.squares / C(count)) * n / (n - 1)));
+    blend(mean, channel, moments.mean().whole());
+    blend(var, channel, double(moments.squares / C(count)) * n / (n - 1));
   }
 };
 
 // The statistics of the channels: in the compute type, and where the caller wants them.
 template <class C>
 struct ChannelStatistics {
-  C* means;
+  Mean<C>* means;
   C* rstds;
   Operand mean, rstd;
   double eps;
 
-  __device__ void store(int64_t channel, C center, C variance) const {
+  __device__ void store(int64_t channel, const Mean<C>& center, C variance) const {
     const C inverse = C(1) / sqrt_(variance + C(eps));
     means[channel] = center;
     rstds[channel] = inverse;
-    store_one(mean, channel, center);
+    store_one(mean, channel, center.whole());
     store_one(rstd, channel, inverse);
   }
 };
 
 // Merges the planes' statistics, a block per channel.
 template <class C>
-void merge_planes(ChannelStatistics<C> out, Running running, const C* means, const C* squares,
-                  Planes planes) {
+void merge_planes(ChannelStatistics<C> out, Running running, const C* distances, const C* squares,
+                  Origins<C> origins, Planes planes) {
   const int64_t samples = planes.count / planes.channels, all = samples * planes.size;
   for_each_row<BlockTeam>(planes.channels, [=] ON_DEVICE(int64_t channel) {
-    Moments<C> moments;
+    const C origin = origins.of_row(channel);
+    Moments<C> moments = {origin};
     if (planes.size > 0)
       for (int64_t sample = BlockTeam::rank(); sample < samples; sample += BlockTeam::size) {
         const int64_t plane = sample * planes.channels + channel;
-        moments.merge({C(planes.size), means[plane], squares[plane]});
+        moments.merge({origin, C(planes.size), distances[plane], squares[plane]});
       }
     moments = moments.template of_team<BlockTeam>(all);
     if (BlockTeam::rank() != 0) return;
     running.update(channel, moments, all);
-    out.store(channel, moments.mean, moments.squares / C(all));
+    out.store(channel, moments.mean(), moments.squares / C(all));
   });
 }
 
@@ -64,14 +64,15 @@ void measure_channels(const ChannelStatistics<C>& out, const Running& running, O
                       const Planes& planes) {
   const Workspace<C> moments(2 * planes.count);
   C* squares = moments.data() + planes.count;
-  moments_of_rows<C, Team>(moments.data(), squares, x, planes.count, planes.size);
-  merge_planes(out, running, moments.data(), squares, planes);
+  const Origins<C> origins = {x, planes.channels, planes.size};
+  moments_of_rows<C, Team>(moments.data(), squares, origins, planes.count);
+  merge_planes(out, running, moments.data(), squares, origins, planes);
 }
 
 template <class C>
 void take_running(ChannelStatistics<C> out, Running running, int64_t channels) {
   for_each_item(channels, [=] ON_DEVICE(int64_t channel) {
-    out.store(channel, load_one(running.mean, channel, C(0)), load_one(running.var, channel, C(1)));
+    out.store(channel, load_mean<C>(running.mean, channel), load_one(running.var, channel, C(1)));
   });
 }
 
@@ -85,7 +86,7 @@ void gradients_of_channels(SetGradient<C>* sets, Operand dgamma, Operand dbeta, 
     const C inverse = load_one<C>(in.rstd, c), product = totals[c], sum = totals[channels + c];
     store_one(dgamma, c, product);
     store_one(dbeta, c, sum);
-    sets[c] = {load_one<C>(in.mean, c), inverse * load_one(gamma, c, C(1)),
+    sets[c] = {load_mean<C>(in.mean, c), inverse * load_one(gamma, c, C(1)),
                share * counted(sum, share), share * counted(product * inverse, share)};
   });
 }
@@ -98,15 +99,15 @@ void batch_norm(View y, View mean, View rstd, View x, View gamma, View beta, Vie
   if (planes.channels == 0) return;
   visit_teams(x.dtype, planes.size, [&](auto* compute, auto* team) {
     using C = __typeof__(*compute);
-    const Workspace<C> space(2 * planes.channels);
-    C* rstds = space.data() + planes.channels;
-    const ChannelStatistics<C> statistics = {space.data(), rstds, mean, rstd, eps};
+    const Workspace<Mean<C>> means(planes.channels);
+    const Workspace<C> rstds(planes.channels);
+    const ChannelStatistics<C> statistics = {means.data(), rstds.data(), mean, rstd, eps};
     const Running running = {running_mean, running_var, momentum};
     if (training)
       measure_channels<C, __typeof__(*team)>(statistics, running, x, planes);
     else
       take_running(statistics, running, planes.channels);
-    const Normalize<C> normalize = {planes, space.data(), rstds, gamma, beta};
+    const Normalize<C> normalize = {planes, means.data(), rstds.data(), gamma, beta};
     map_planes(PlaneMap<C, 1, Normalize<C>>{y, {x}, planes, normalize});
   });
 }

@@ -7,13 +7,14 @@ namespace {
 
 // The groups' reciprocal standard deviations replace the sums of squared deviations.
 template <class C>
-void finish_statistics(C* means, C* squares, Operand mean, Operand rstd, int64_t groups,
-                       int64_t group_size, double eps) {
-  for_each_item(groups, [=] ON_DEVICE(int64_t i) {
-    const C inverse = Moments<C>{C(group_size), means[i], squares[i]}.rstd(eps);
-    squares[i] = inverse;
-    store_one(mean, i, means[i]);
-    store_one(rstd, i, inverse);
+void finish_statistics(Mean<C>* means, C* squares, const C* distances, Origins<C> origins,
+                       Operand mean, Operand rstd, double eps) {
+  for_each_item(origins.sets, [=] ON_DEVICE(int64_t i) {
+    const Moments<C> moments = {origins.of_row(i), C(origins.columns), distances[i], squares[i]};
+    means[i] = moments.mean();
+    squares[i] = moments.rstd(eps);
+    store_one(mean, i, means[i].whole());
+    store_one(rstd, i, squares[i]);
   });
 }
 
@@ -36,7 +37,7 @@ void gradients_of_groups(SetGradient<C>* sets, const C* sums, PlaneInputs in, Op
     sum_uh = team_sum<WarpTeam>(sum_uh);
     if (WarpTeam::rank() != 0) return;
     const C size = C(planes.of_group * planes.size), rstd = load_one<C>(in.rstd, group);
-    sets[group] = {load_one<C>(in.mean, group), rstd, sum_u / size, rstd * sum_uh / size};
+    sets[group] = {load_mean<C>(in.mean, group), rstd, sum_u / size, rstd * sum_uh / size};
   });
 }
 
@@ -50,9 +51,11 @@ void group_norm(View y, View mean, View rstd, View x, View gamma, View beta, int
     using C = __typeof__(*compute);
     const Workspace<C> space(2 * rows);
     C* rstds = space.data() + rows;
-    moments_of_rows<C, __typeof__(*team)>(space.data(), rstds, x, rows, columns);
-    finish_statistics(space.data(), rstds, mean, rstd, rows, columns, eps);
-    const Normalize<C> normalize = {planes, space.data(), rstds, gamma, beta};
+    const Workspace<Mean<C>> means(rows);
+    const Origins<C> origins = {x, rows, columns};
+    moments_of_rows<C, __typeof__(*team)>(space.data(), rstds, origins, rows);
+    finish_statistics(means.data(), rstds, space.data(), origins, mean, rstd, eps);
+    const Normalize<C> normalize = {planes, means.data(), rstds, gamma, beta};
     map_planes(PlaneMap<C, 1, Normalize<C>>{y, {x}, planes, normalize});
   });
 }

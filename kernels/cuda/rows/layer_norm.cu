@@ -12,6 +12,28 @@ struct Normalization {
   double eps;
 };
 
+// Makes numbers what they are once they are stored in this dtype.
+template <class C, int n>
+__device__ void round_to(DType dtype, C (&value)[n]) {
+  visit_floating(dtype, [&](auto* type) {
+#pragma unroll
+    for (int e = 0; e < n; ++e) {
+      __typeof__(*type) rounded;
+      store(&rounded, value[e]);
+      value[e] = load<C>(&rounded);
+    }
+  });
+}
+
+// The row's first number, as it is normalised.
+template <class C>
+__device__ C first_of_row(const Normalization& norm, int64_t begin) {
+  if (norm.columns == 0) return C(0);
+  C first[] = {load_one<C>(norm.x, begin) + load_one<C>(norm.branch, begin)};
+  if (norm.branch.data) round_to(norm.sum.dtype, first);
+  return first[0];
+}
+
 // value = value + branch, rounded to sum's dtype since it will be read back in that dtype.
 template <class C, class Team>
 __device__ void add_branch(C (&value)[held<C>], const Normalization& norm, const Row<Team, C>& row,
@@ -21,21 +43,14 @@ __device__ void add_branch(C (&value)[held<C>], const Normalization& norm, const
 #pragma unroll
   for (int e = 0; e < held<C>; ++e) value[e] += other[e];
   store_share(norm.sum, row.begin, share, value);
-  visit_floating(norm.sum.dtype, [&](auto* type) {
-#pragma unroll
-    for (int e = 0; e < held<C>; ++e) {
-      __typeof__(*type) rounded;
-      store(&rounded, value[e]);
-      value[e] = load<C>(&rounded);
-    }
-  });
+  round_to(norm.sum.dtype, value);
 }
 
 template <class C, class Team>
 __device__ void normalize_row(const Normalization& norm, int64_t index) {
   const Row<Team, C> row(norm.x, index, norm.columns);
   C value[held<C>];
-  Moments<C> moments;
+  Moments<C> moments = {first_of_row<C>(norm, row.begin)};
   for (int64_t chunk = 0; chunk < row.chunks(); ++chunk) {
     const auto share = row.share(chunk);
     load_share(value, norm.x, row.begin, share, C(0));
@@ -43,7 +58,8 @@ __device__ void normalize_row(const Normalization& norm, int64_t index) {
     moments.add(value, share);
   }
   moments = moments.template of_team<Team>(norm.columns);
-  const C rstd = moments.rstd(norm.eps);
+  const Mean<C> mean = moments.mean();
+  const C rstd = moments.rstd(norm.eps), shift = -mean.rest * rstd;
   for (int64_t chunk = 0; chunk < row.chunks(); ++chunk) {
     const auto share = row.share(chunk);
     if (row.chunks() > 1)
@@ -51,14 +67,15 @@ __device__ void normalize_row(const Normalization& norm, int64_t index) {
     C parameter[held<C>];
     load_share(parameter, norm.gamma, 0, share, C(1));
 #pragma unroll
-    for (int e = 0; e < held<C>; ++e) value[e] = (value[e] - moments.mean) * rstd * parameter[e];
+    for (int e = 0; e < held<C>; ++e)
+      value[e] = ((value[e] - mean.center) * rstd + shift) * parameter[e];
     load_share(parameter, norm.beta, 0, share, C(0));
 #pragma unroll
     for (int e = 0; e < held<C>; ++e) value[e] += parameter[e];
     store_share(norm.y, row.begin, share, value);
   }
   if (Team::rank() != 0) return;
-  store_one(norm.mean, index, moments.mean);
+  store_one(norm.mean, index, mean.whole());
   store_one(norm.rstd, index, rstd);
 }
 

@@ -2,7 +2,7 @@
 // threads hold a whole row, and all rows alike, one pass computes dx and adds up dgamma and dbeta;
 // else dx is a pass by rows, and dgamma and dbeta are one by columns.
 #include "kernels/cuda/rows/column_sums.cuh"
-#include "kernels/cuda/rows/row_teams.cuh"
+#include "kernels/cuda/rows/moments.cuh"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
@@ -27,24 +27,25 @@ __device__ void load_both(C (&u)[held<C>], C (&value)[held<C>], const Gradient& 
 template <class C, class Team>
 __device__ void gradient_of_row(const Gradient& of, int64_t index) {
   const Row<Team, C> row(of.x, index, of.columns);
-  const C mean = load_one<C>(of.mean, index), rstd = load_one<C>(of.rstd, index);
-  C u[held<C>], value[held<C>], sum_u = 0, sum_uh = 0;
+  const Mean<C> mean = load_mean<C>(of.mean, index);
+  const C rstd = load_one<C>(of.rstd, index), shift = -mean.rest * rstd;
+  C u[held<C>], value[held<C>], sum_u = 0, sum_ux = 0;
   for (int64_t chunk = 0; chunk < row.chunks(); ++chunk) {
     load_both(u, value, of, row, row.share(chunk));
 #pragma unroll
     for (int e = 0; e < held<C>; ++e) {
       sum_u += u[e];
-      sum_uh += u[e] * (value[e] - mean);
+      sum_ux += u[e] * (value[e] - mean.center);
     }
   }
   const C average_u = team_sum<Team>(sum_u) / C(of.columns);
-  const C average_uh = team_sum<Team>(sum_uh) * rstd / C(of.columns);
+  const C average_uh = team_sum<Team>(sum_ux) * rstd / C(of.columns) + average_u * shift;
   for (int64_t chunk = 0; chunk < row.chunks(); ++chunk) {
     const auto share = row.share(chunk);
     if (row.chunks() > 1) load_both(u, value, of, row, share);
 #pragma unroll
     for (int e = 0; e < held<C>; ++e)
-      u[e] = rstd * (u[e] - average_u - (value[e] - mean) * rstd * average_uh);
+      u[e] = rstd * (u[e] - average_u - ((value[e] - mean.center) * rstd + shift) * average_uh);
     load_share(value, of.carried, row.begin, share, C(0));
 #pragma unroll
     for (int e = 0; e < held<C>; ++e) u[e] += value[e];
@@ -69,10 +70,11 @@ struct AddParameterGradients {
           for (int i = 0; i < most; ++i) {
             if (i >= batch.count) break;
             const int64_t row = batch.row(i);
-            const C mean = load_one<C>(of.mean, row), rstd = load_one<C>(of.rstd, row);
+            const Mean<C> mean = load_mean<C>(of.mean, row);
+            const C rstd = load_one<C>(of.rstd, row), shift = -mean.rest * rstd;
 #pragma unroll
             for (int e = 0; e < pack_size; ++e) {
-              sum[0][e] += g[i][e] * ((x[i][e] - mean) * rstd);
+              sum[0][e] += g[i][e] * ((x[i][e] - mean.center) * rstd + shift);
               sum[1][e] += g[i][e];
             }
           }
@@ -97,14 +99,15 @@ template <class C, class Team>
 __device__ void add_gradient_of_row(ParameterSums<C>& sums, const Gradient& of, int64_t index) {
   const Row<Team, C> row(of.x, index, of.columns);
   const auto share = row.share(0);
-  const C mean = load_one<C>(of.mean, index), rstd = load_one<C>(of.rstd, index);
+  const Mean<C> mean = load_mean<C>(of.mean, index);
+  const C rstd = load_one<C>(of.rstd, index), shift = -mean.rest * rstd;
   C u[held<C>], h[held<C>], other[held<C>], sum_u = 0, sum_uh = 0;
   load_share(u, of.g, row.begin, share, C(0));
   load_share(h, of.x, row.begin, share, C(0));
   load_share(other, of.gamma, 0, share, C(1));
 #pragma unroll
   for (int e = 0; e < held<C>; ++e) {
-    h[e] = (h[e] - mean) * rstd;
+    h[e] = (h[e] - mean.center) * rstd + shift;
     sums[0][e] += u[e] * h[e];
     sums[1][e] += u[e];
     u[e] *= other[e];

@@ -22,12 +22,25 @@ struct Planes {
   int64_t of_group;  // channels that a group has; 0 for batch norm
 };
 
-// Mean and sum of squared deviations of each of `rows` rows.
+// What each row's numbers are measured from: the first one of its set, of which there are `sets`
+// with their first rows in order.
+template <class C>
+struct Origins {
+  Operand x;
+  int64_t sets, columns;
+  __device__ C of_row(int64_t row) const {
+    return columns > 0 ? load_one<C>(x, row % sets * columns) : C(0);
+  }
+};
+
+// Mean distance from the origin, and sum of squared deviations, of each of `rows` rows.
 template <class C, class Team>
-void moments_of_rows(C* means, C* squares, Operand x, int64_t rows, int64_t columns) {
+void moments_of_rows(C* distances, C* squares, Origins<C> origins, int64_t rows) {
+  const Operand x = origins.x;
+  const int64_t columns = origins.columns;
   for_each_row<Team>(rows, [=] ON_DEVICE(int64_t index) {
     const Row<Team, C> row(x, index, columns);
-    Moments<C> moments;
+    Moments<C> moments = {origins.of_row(index)};
     for (int64_t chunk = 0; chunk < row.chunks(); ++chunk) {
       C value[held<C>];
       load_share(value, x, row.begin, row.share(chunk), C(0));
@@ -35,7 +48,7 @@ void moments_of_rows(C* means, C* squares, Operand x, int64_t rows, int64_t colu
     }
     moments = moments.template of_team<Team>(columns);
     if (Team::rank() != 0) return;
-    means[index] = moments.mean;
+    distances[index] = moments.distance;
     squares[index] = moments.squares;
   });
 }
@@ -82,25 +95,30 @@ void map_planes(const PlaneMap<C, inputs, F>& map) {
 template <class C>
 struct Normalize {
   struct Numbers {
-    C mean, scale, shift;
+    C center, scale, shift;
   };
   Planes planes;
-  const C* mean;  // of each set
+  const Mean<C>* mean;  // of each set
   const C* rstd;
   Operand gamma, beta;
   __device__ Numbers of_plane(int64_t plane) const {
     const int64_t set = planes.set_of(plane), channel = plane % planes.channels;
-    return {mean[set], rstd[set] * load_one(gamma, channel, C(1)), load_one(beta, channel, C(0))};
+    const C scale = rstd[set] * load_one(gamma, channel, C(1));
+    return {mean[set].center, scale, load_one(beta, channel, C(0)) - mean[set].rest * scale};
   }
   __device__ C operator()(const Numbers& of, C x, C) const {
-    return (x - of.mean) * of.scale + of.shift;
+    return (x - of.center) * of.scale + of.shift;
   }
 };
 
-// What a set's elements need for dx = scale (gamma g - average - (x - mean) along).
+// What a set's elements need for dx = scale (gamma g - average - (x - center) along).
 template <class C>
 struct SetGradient {
-  C mean, scale, average, along;
+  C center, scale, average, along;
+
+  // From the average of gamma g, and what is taken along x - mean.
+  __device__ SetGradient(const Mean<C>& mean, C scale_, C average_, C along_)
+      : center(mean.center), scale(scale_), average(average_ - mean.rest * along_), along(along_) {}
 };
 template <class C>
 struct PlaneGradient {
@@ -115,7 +133,7 @@ struct PlaneGradient {
     return {sets[planes.set_of(plane)], load_one(gamma, plane % planes.channels, C(1))};
   }
   __device__ C operator()(const Numbers& of, C g, C x) const {
-    const C distance = counted(x - of.set.mean, of.set.along);
+    const C distance = counted(x - of.set.center, of.set.along);
     return of.set.scale * (of.gamma * g - of.set.average - distance * of.set.along);
   }
 };
@@ -131,7 +149,7 @@ void parameter_gradients_of_planes(C* sums, PlaneInputs in, Planes planes) {
   for_each_row<Team>(planes.count, [=] ON_DEVICE(int64_t plane) {
     const Row<Team, C> row(in.x, plane, planes.size);
     const int64_t set = planes.set_of(plane);
-    const C mean = load_one<C>(in.mean, set);
+    const Mean<C> mean = load_mean<C>(in.mean, set);
     C sum = 0, product = 0;
     for (int64_t chunk = 0; chunk < row.chunks(); ++chunk) {
       C g[held<C>], x[held<C>];
@@ -140,11 +158,11 @@ void parameter_gradients_of_planes(C* sums, PlaneInputs in, Planes planes) {
 #pragma unroll
       for (int e = 0; e < held<C>; ++e) {
         sum += g[e];
-        product += g[e] * (x[e] - mean);
+        product += g[e] * (x[e] - mean.center);
       }
     }
     sum = team_sum<Team>(sum);
-    product = team_sum<Team>(product);
+    product = team_sum<Team>(product) - mean.rest * sum;
     if (Team::rank() != 0) return;
     const int64_t sample = plane / planes.channels, channel = plane % planes.channels;
     C* of_sample = sums + sample * 2 * planes.channels;
@@ -158,8 +176,7 @@ template <class C>
 void sum_samples(C* totals, C* sums, const Planes& planes) {
   const int64_t samples = planes.channels ? planes.count / planes.channels : 0;
   const int64_t columns = 2 * planes.channels;
-  sum_over_rows<C, 1>({operand(totals)}, samples, columns,
-                      AddElements<C>{operand(sums), columns});
+  sum_over_rows<C, 1>({operand(totals)}, samples, columns, AddElements<C>{operand(sums), columns});
 }
 
 }  // namespace booster::kernels::BOOSTER_VARIANT

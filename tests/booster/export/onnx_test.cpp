@@ -110,6 +110,13 @@ TEST_CASE("what has no ONNX graph is refused") {
         std::string::npos);
   CHECK(refusal(Sequential({Linear(3, 2)}), {5}) != "exported");
   CHECK(refusal(Linear(3, 2), {3}).find("no such model; got Linear") != std::string::npos);
+  CHECK(refusal(Sequential({Embedding(3, 2), Linear(2, 2)}), {3}).find("got Embedding") !=
+        std::string::npos);
+  models::Gpt2Options tiny = {.vocab_size = 5, .n_positions = 4};
+  tiny.n_embd = 4;
+  tiny.n_layer = tiny.n_head = 1;
+  CHECK(refusal(models::gpt2("gpt2", tiny), {4}).find("no such model; got Gpt2") !=
+        std::string::npos);
   models::VitOptions small = {.num_classes = 2};
   small.img_size = 16;
   small.depth = 1;

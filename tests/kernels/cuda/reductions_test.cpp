@@ -47,10 +47,11 @@ void check_argmax(const Plain& x, int dim) {
   CAPTURE(dim);
   Index shape = x.shape;
   shape[dim] = 1;
-  compare(unwritten(DType::i64, shape), {x},
-          [=](const Table& table, View out, const std::vector<View>& in) {
-            table.argmax(out, in[0], dim);
-          });
+  for (const bool smallest : {false, true})
+    compare(unwritten(DType::i64, shape), {x},
+            [=](const Table& table, View out, const std::vector<View>& in) {
+              table.argmax(out, in[0], dim, smallest);
+            });
 }
 
 // Dense, transposed and broadcast, with many values, with many outputs, with none.

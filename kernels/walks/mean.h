@@ -1,0 +1,36 @@
+// A mean in two numbers of the compute type. Numbers may lie closer to each other than the spacing
+// of that type near their mean, so the mean rounded to one number is too far off to measure
+// distances from.
+#pragma once
+
+#include "kernels/launch/launch.h"
+
+namespace booster::kernels::BOOSTER_VARIANT {
+
+// x - center is exact for x near the mean; (x - center) - rest is the distance from the mean.
+template <class C>
+struct Mean {
+  C center, rest;
+
+  Mean() = default;
+  KERNEL_FN Mean(C center_, C rest_) : center(center_), rest(rest_) {}
+  KERNEL_FN explicit Mean(double whole) : center(C(whole)), rest(C(whole - double(center))) {
+    if (rest != rest) rest = C(0);  // of an infinite mean
+  }
+  // Origin plus the mean distance from it: an origin among the numbers keeps rounding errors as
+  // small as their spread, and makes a run of equal numbers' mean exact.
+  KERNEL_FN static Mean from(C origin, double distance) { return Mean(double(origin) + distance); }
+
+  KERNEL_FN double whole() const { return double(center) + double(rest); }
+};
+
+// Whether numbers of this mean and variance, both rounded to C, lie so far from zero that the
+// errors of the mean, of some spacings of C, are no longer small next to the numbers' spread. Both
+// have to be taken again, from an origin among the numbers.
+template <class C>
+KERNEL_FN bool is_far_from_zero(C mean, C variance) {
+  constexpr C highest = sizeof(C) == 4 ? C(__FLT_MAX__) : C(__DBL_MAX__);
+  return !(mean * mean * C(0x1p-12) <= variance && variance <= highest);
+}
+
+}  // namespace booster::kernels::BOOSTER_VARIANT
