@@ -31,7 +31,7 @@ class SeveralModels : public Module {
 
  private:
   static std::shared_ptr<Module> shared(const Model& model) {
-    model.module();  // error if it is none
+    model.module();  // throws if there is none
     return model.shared();
   }
   Tensor forward(const Tensor&) override {

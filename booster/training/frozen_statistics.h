@@ -7,8 +7,8 @@
 
 namespace booster {
 
-// Returns a sentence that names the modules in training mode whose scales and shifts are all
-// frozen, but whose running statistics batches still change; eval() on them would stop that. "" if
+// Returns a sentence that names the modules in training mode whose scales and shifts are all frozen
+// while batches still change their running statistics. Calling eval() on them stops that. "" if
 // there are none.
 std::string frozen_statistics(Module& model);
 

@@ -360,8 +360,8 @@ void add_late(Optimizer& optimizer, double lr) {
   optimizer.add_group({{{"b", leaf()}}, {{"lr", lr}}});
 }
 
-// PyTorch's schedules that multiply a group's current rate. Rates after `before` steps with one
-// group and `after` more with a second one, which begins with 0.1.
+// PyTorch's schedules that update a group's current rate. Rates after `before` steps with one group
+// and `after` more with a second one, which begins with 0.1.
 struct LateGroup {
   const char* name;
   MakeSchedule make;

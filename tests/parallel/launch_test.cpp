@@ -232,7 +232,7 @@ TEST_CASE("ranks that nobody gave a number of threads divide the cores; others k
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const auto threads = [](const Variables& variables, int chosen) {
     int count = 0;
-    std::thread([&] {  // the choice belongs to a thread
+    std::thread([&] {  // each thread has its own thread count
       if (chosen > 0) kernels::set_thread_count(chosen);
       world_of(variables);
       count = kernels::thread_count();

@@ -63,9 +63,9 @@ std::map<std::string, std::string> known_to(const std::map<std::string, std::str
   return now;
 }
 
-// Returns whether a setting changes the function that the model computes. Dropout rates, frozen
-// parts and start weights may change. Any other setting makes a different function of the same
-// tensors.
+// Returns whether a setting changes the function that the model computes. Of the model's settings,
+// dropout rates, frozen parts and start weights may change; any other makes a different function of
+// the same tensors.
 bool is_of_the_function(const std::string& name) {
   const bool is_told = name == "model.freeze" || name == "model.weights" ||
                        name.ends_with("_rate") || name.ends_with("_pdrop");
