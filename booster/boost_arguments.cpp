@@ -12,7 +12,8 @@
 namespace booster {
 namespace {
 
-// A frozen parameter may serve several trainings; one that is trained belongs to one.
+// Throws if a parameter belongs to another training. Several trainings may share a frozen one,
+// unless an optimizer holds it (`are_stepped`).
 void check_free(const Parameters& parameters, bool are_stepped) {
   for (const auto& [name, tensor] : parameters) {
     const GradientKeeper* keeper = keeper_of(tensor);
@@ -23,7 +24,7 @@ void check_free(const Parameters& parameters, bool are_stepped) {
   }
 }
 
-// Two would unscale and clip one gradient twice.
+// Throws if two optimizers share a parameter: they would unscale and clip its gradient twice.
 void check_distinct(const Optimizers& optimizers) {
   std::unordered_set<const TensorBody*> seen;
   for (const Optimizer& optimizer : optimizers)
@@ -47,7 +48,8 @@ KnownParameters parameters_of(const std::vector<Model>& models) {
   return known;
 }
 
-// A loss may have parameters of its own, so an optimizer may hold others besides.
+// Throws if the optimizer belongs to another model. It may hold more than the model's parameters,
+// because a loss can have its own.
 void check_belongs(const Optimizer& optimizer, const KnownParameters& known) {
   size_t own = 0;
   for (const auto& [name, tensor] : optimizer.parameters()) {
@@ -65,8 +67,8 @@ void check_belongs(const Optimizer& optimizer, const KnownParameters& known) {
         optimizer.name(), optimizer.parameters().size());
 }
 
-// What a plugin cut stays cut when it goes: parts of parameters, layers and state. One rank alone
-// has all parts.
+// Throws if the optimizer is spread over ranks. Parameters, layers and state that a plugin
+// partitioned stay so after the plugin is gone. A single rank has all parts.
 void check_whole(const Optimizer& optimizer) {
   check(!optimizer.shares_norms() || launch_from_env().size == 1,
         "booster.boost: {} and its model were boosted before by a plugin that spreads them over "

@@ -1,4 +1,5 @@
-// What a Booster may boost together. Errors come before anything is changed. For one thread.
+// Checks of what a Booster may boost together. Each check throws before anything is changed. For
+// one thread.
 #pragma once
 
 #include "core/nn/module.h"
@@ -10,22 +11,23 @@
 
 namespace booster {
 
-// Errors: no model or optimizer; one that is boosted already, or that was by a plugin which left it
-// spread over ranks; a parameter in two optimizers; an
-// optimizer of other models: none of its parameters is one of theirs, or one is only called so.
+// Throws if there is no model or optimizer; if a parameter is boosted already; if an earlier plugin
+// left the optimizer spread over ranks; if two optimizers have the same parameter; if an optimizer
+// belongs to other models: it has none of the models' parameters, or one of its parameters only has
+// the name of one.
 void check_boostable(const std::vector<Model>& models, const Optimizers& optimizers);
 
-// Error on all ranks if they were given different strategies, plugins, models (names, shapes,
+// Throws on all ranks if they were given different strategies, plugins, models (names, shapes,
 // dtypes, frozen parameters) or optimizers (rule and options). Collective.
 void check_same_on_all_ranks(const Group& ranks, const std::string& strategy,
                              const std::string& plugin, const std::vector<Model>& models,
                              const Optimizers& optimizers);
 
-// All parameters, each once.
+// Returns all parameters, each once.
 std::vector<Tensor> leaves_of(const std::vector<Model>& models, const Optimizers& optimizers);
 
-// Error if a parameter that joins an optimizer is another training's (its gradients are not kept by
-// `keeper`), or another's of the optimizers that were boosted together.
+// Throws if a parameter that joins an optimizer belongs to another training (`keeper` does not keep
+// its gradients) or to another optimizer of the same boost.
 void check_joins(const Optimizer& optimizer, const Parameters& added, const Optimizers& all,
                  const GradientKeeper* keeper);
 

@@ -21,7 +21,7 @@ Registry<Precision>& registry_of() {
   return precision_registry();
 }
 
-// Holds models that are trained together and called one by one.
+// A module that holds models which train together and are called separately.
 class SeveralModels : public Module {
  public:
   explicit SeveralModels(const std::vector<Model>& models) : Module("SeveralModels") {
@@ -31,7 +31,7 @@ class SeveralModels : public Module {
 
  private:
   static std::shared_ptr<Module> shared(const Model& model) {
-    model.module();  // error if it is none
+    model.module();  // throws if there is none
     return model.shared();
   }
   Tensor forward(const Tensor&) override {
@@ -39,15 +39,15 @@ class SeveralModels : public Module {
   }
 };
 
-// What backward starts from must be one number; the message speaks of the loss.
+// Checks that backward starts from one element; messages call it the loss.
 void check_loss(const Tensor& loss) {
   check(loss.defined(), "booster.backward: loss is undefined");
   check(loss.numel() == 1, "booster.backward: the loss must have one element; got shape {}",
         loss.shape());
 }
 
-// Groups that are added later are checked before anything is done to them, and in the end their
-// gradients are kept, as those of the first groups are.
+// For groups that are added later: check_new_groups checks them before anything is changed. At the
+// end keep_new_groups keeps their gradients, as for the first groups.
 void check_new_groups(const Optimizers& optimizers, const std::weak_ptr<Iteration>& iteration) {
   for (Optimizer optimizer : optimizers)
     optimizer.on_new_group([iteration](Optimizer& owner, const Parameters& added) {
@@ -71,7 +71,7 @@ void keep_new_groups(const Optimizers& optimizers, const std::weak_ptr<Iteration
 
 template <class Product>
 Choice<Product>::Choice(std::string name) {
-  registry_of<Product>().find(name);  // a wrong name is an error here, not at the first use
+  registry_of<Product>().find(name);  // throws for a wrong name here, not at the first use
   make_ = [name = std::move(name)] { return registry_of<Product>().make(name); };
 }
 template class Choice<Plugin>;
@@ -91,7 +91,7 @@ Booster Booster::from_config(const Config& config) {
   const OptionValues plugin = config.options("booster.plugin");
   const OptionValues precision = config.options("booster.mixed_precision");
   const World world = launch_from_env();
-  // Before the plugin forms its groups, for which ranks must have the same idea of their layout.
+  // Checked before the plugin forms its groups: for that, ranks must agree on their layout.
   if (world.size > 1 && plugin.get<std::string>("name") != "single")
     check_agreement(config, world.group());
   return Booster({.plugin = Choice<Plugin>([plugin] { return plugin_registry().make(plugin); }),

@@ -1,4 +1,5 @@
-// Booster: choose in what numbers a model trains and how it is spread, without changing the loop.
+// Booster: chooses the precision of a model and its distribution without changes to the training
+// loop.
 //
 //   World world = launch_from_env();
 //   Booster booster = Booster::from_config(config);      // or Booster({.mixed_precision = "bf16"})
@@ -13,7 +14,7 @@
 //   }
 //
 // This header is the whole library: programs include nothing else. A Booster may boost several
-// models, each call apart from the others, or several in one call. One thread at a time.
+// models, in one call or in separate calls that do not affect each other. One thread at a time.
 #pragma once
 
 #include "booster/checkpoint/async_save.h"
@@ -125,53 +126,60 @@ class Choice {
 struct BoosterOptions {
   Choice<Plugin> plugin = "single";
   Choice<Precision> mixed_precision = "fp32";
-  // What gradients are of where batches of a step, on ranks or one after another, differ in the
-  // rows that count (ignored labels, class weights, sizes). "ranks": each batch's loss is a mean of
-  // its own, and the mean over the ranks is taken, as in torch's DDP. "rows": one mean over all
-  // rows of the step (booster/training/joined_mean.h); losses are those of boost's criterion or
-  // execute_pipeline, and are not divided by the number of batches.
+  // Loss whose gradients a step takes. It matters if the step's batches (on ranks, or one after
+  // another) differ in the rows that count (ignored labels, class weights, sizes).
+  // "ranks": each batch's loss is its own mean; gradients are averaged over the ranks, as in
+  //          torch's DDP.
+  // "rows":  one mean over all rows of the step (booster/training/joined_mean.h). The loss must
+  //          come from boost's criterion or execute_pipeline. Do not divide it by the number of
+  //          batches.
   std::string loss_mean = "ranks";
 };
 
 class Booster {
  public:
-  // Error that names the pair, the reason and what to use instead if they do not work together.
+  // Throws an Error with the pair, the reason and an alternative if plugin and strategy do not work
+  // together.
   explicit Booster(BoosterOptions options = {});
   explicit Booster(NoOptions) : Booster() {}
-  // From the config's section "booster". Ranks that train together must have the same config, all
-  // but files and folders: a collective then, and an error on all of them that names what differs.
+  // Builds a Booster from the config's section "booster". Ranks that train together must have the
+  // same config, except files and folders. Then the call is collective, and throws on all ranks an
+  // error that names the difference.
   static Booster from_config(const Config& config);
 
-  // Wraps what takes part in training: casts parameters, sends rank 0's weights to all, ... From
-  // then on the boosted handles are to be called: gradients are the session's, and the optimizer's
-  // own step, zero_grad and clips are errors; its options, schedulers and state are as they were.
-  // When the last boosted handle goes, gradients are dropped, and both may be boosted again, unless
-  // a plugin had spread them over ranks (low_level_zero, fsdp, hybrid_parallel). Errors: a model or
-  // optimizer that is boosted already or is spread, an optimizer of another model; on all ranks:
-  // one was given another model, optimizer or strategy.
+  // Prepares all arguments for training: casts parameters, sends rank 0's weights to all ranks and
+  // so on. From then on call the boosted handles. The session owns the gradients, so the
+  // optimizer's own step, zero_grad and clips throw. Its options, schedulers and state work as
+  // before.
+  // When the last boosted handle is destroyed, gradients are dropped, and model and optimizer may
+  // be boosted again, unless a plugin had spread them over ranks (low_level_zero, fsdp,
+  // hybrid_parallel).
+  // Throws if the model or optimizer is boosted already or is spread, or if the optimizer belongs
+  // to another model. Throws on all ranks if one was given another model, optimizer or strategy.
   BoostedPair boost(const Model& model, const Optimizer& optimizer);
   BoostedTriple boost(const Model& model, const Optimizer& optimizer, const Criterion& criterion);
   Boosted boost(const Model& model, const Optimizer& optimizer, const Criterion& criterion,
                 const DataLoader& loader, const LRScheduler& scheduler);
 
-  // Models and optimizers that train together, in any combination: they share a strategy and its
-  // loss scale, which moves once every optimizer that a loss was for has stepped.
+  // Boosts any number of models and optimizers that train together. They share a strategy and its
+  // loss scale, which changes once every optimizer with a pending loss has stepped.
   BoostedGroup boost(const std::vector<Model>& models, const std::vector<Optimizer>& optimizers);
 
-  // Backward of the loss, scaled as the optimizer's strategy wants. `options`: loss_id chooses one
-  // of several loss scalers (num_losses of fp16_apex).
+  // Runs the backward pass of the loss, scaled as the optimizer's strategy requires. loss_id in
+  // `options` chooses one of several loss scalers (num_losses of fp16_apex).
   void backward(const Tensor& loss, BoostedOptimizer& optimizer,
                 const ScaleLossOptions& options = {}) const;
-  // Of a loss whose gradients are for several optimizers, boosted together. Name all of them.
+  // As above for a loss whose gradients are for several optimizers, boosted together. Name all of
+  // them.
   void backward(const Tensor& loss, const std::vector<BoostedOptimizer>& optimizers,
                 const ScaleLossOptions& options = {}) const;
-  // Until the guard goes, gradients add up on this rank and are not exchanged: for all but the last
-  // of the batches that make one step.
+  // Until the guard is destroyed, gradients add up on this rank and are not exchanged. Use it for
+  // all but the last batch of a step.
   NoSyncGuard no_sync(const BoostedModel& model, const BoostedOptimizer& optimizer) const;
-  // The same for all that were boosted together.
+  // As above for everything that was boosted together.
   NoSyncGuard no_sync(const BoostedGroup& group) const;
-  // Forward and backward of the iterator's next batch in one call, in the order that the plugin
-  // wants (pipelines cut the batch into microbatches). Returns the loss.
+  // Runs forward and backward of the iterator's next batch in the order that the plugin needs
+  // (pipelines cut the batch into micro-batches). Returns the loss.
   template <class Iterator>
   Tensor execute_pipeline(Iterator& batches, const BoostedModel& model, const Criterion& criterion,
                           BoostedOptimizer& optimizer) const {
@@ -181,8 +189,9 @@ class Booster {
     return loss;
   }
 
-  // This rank's share of a dataset. Where shares are uneven (option `join` of torch_ddp) a backward
-  // pass is taken to be of the batch that a loop over such a loader took last.
+  // Returns a loader of this rank's share of a dataset. If shares are uneven (option `join` of
+  // torch_ddp), a backward pass is taken to belong to the batch that a loop over such a loader took
+  // last.
   DataLoader prepare_dataloader(std::shared_ptr<const Dataset> dataset,
                                 DataLoaderOptions options) const;
   template <std::derived_from<Dataset> D>
@@ -190,20 +199,21 @@ class Booster {
     return prepare_dataloader(std::make_shared<D>(std::move(dataset)), std::move(options));
   }
 
-  // Writes the model's weights, whole, by the names that one process gives them: a safetensors
-  // file, or with `shard` a folder that Hugging Face's libraries read, replaced as a whole. All
-  // ranks call it; rank 0 writes, and with `shard` never has much more than a file of what other
-  // ranks hold. Errors: a folder that also holds other files; those of the disk, after which what
-  // was there before still is.
+  // Writes the model's whole weights, under the names that a single process uses. The result is a
+  // safetensors file, or with `shard` a folder that Hugging Face's libraries read and that is
+  // replaced as a whole. All ranks call it. Rank 0 writes; with `shard` it never holds much more
+  // than one file of other ranks' tensors. Throws if the folder also holds other files, and for
+  // disk errors; the earlier files then remain.
   void save_model(const BoostedModel& model, const std::filesystem::path& checkpoint,
                   const SaveModelOptions& options = {}) const {
     booster::save_model(model, checkpoint, options);
   }
-  // Reads weights from a safetensors file, an index, or a folder with either; floating ones of any
-  // dtype are converted. Both keep to a model's form in files (core/nn/file_form.h), so that a gpt2
-  // loads Hugging Face's files. With `strict` names must be the model's, else those that it does
-  // not know, and its own that are missing, stay aside. All ranks call it. All or nothing: an Error
-  // of kind data on any rank is one on all. The training's own state is resume_training's.
+  // Reads weights from a safetensors file, an index, or a folder with either. Converts floating
+  // tensors of any floating dtype. Saving and loading both use a model's file form
+  // (core/nn/file_form.h), so that a gpt2 loads Hugging Face's files. With `strict` the names must
+  // be the model's. Otherwise unknown tensors are ignored, and the model's missing ones keep their
+  // values. All ranks call it. All or nothing: an Error of kind data on any rank is thrown on all.
+  // For the training's own state use resume_training.
   void load_model(const BoostedModel& model, const std::filesystem::path& checkpoint,
                   bool strict = true) const {
     booster::load_model(model, checkpoint, strict);
@@ -214,16 +224,16 @@ class Booster {
   const std::string& loss_mean() const { return options_.loss_mean; }
 
  private:
-  // A session for each optimizer.
+  // Returns one session per optimizer.
   std::vector<std::shared_ptr<Session>> open_sessions(const std::vector<Model>& models,
                                                       const Optimizers& optimizers) const;
   Tensor run(const Tensor& input, const Tensor& target, const BoostedModel& model,
              const Criterion& criterion, BoostedOptimizer& optimizer) const;
 
   BoosterOptions options_;
-  std::unique_ptr<Plugin> plugin_;  // for questions and dataloaders; sessions have their own
+  std::unique_ptr<Plugin> plugin_;  // for queries and dataloaders; sessions have their own
   std::unique_ptr<Precision> precision_;
-  std::shared_ptr<BatchWeight> weight_ = std::make_shared<BatchWeight>();  // of its loaders' batch
+  std::shared_ptr<BatchWeight> weight_ = std::make_shared<BatchWeight>();  // of the current batch
 };
 
 }  // namespace booster

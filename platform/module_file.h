@@ -1,5 +1,5 @@
-// Parts of the library in files of their own, loaded at first use, so that nothing else depends on
-// what they need (MPI, CUDA).
+// Parts of the library in separate files, loaded at first use, so that nothing else depends on what
+// they need (MPI, CUDA).
 #pragma once
 
 #include <string>

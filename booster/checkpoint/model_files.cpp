@@ -21,11 +21,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The model's tensors, by the names that its session knows them by: where several models were
-// boosted together, these begin with the model's number.
+// The model's tensors, by the names in its session. If several models were boosted together, those
+// names begin with the model's number.
 struct Names {
-  StateDict held;                               // by the session's
-  std::map<std::string, std::string> own, all;  // session's -> the model's, and back
+  StateDict held;                               // by the session's names
+  std::map<std::string, std::string> own, all;  // session's -> the model's, and the reverse
 };
 
 Names names_of(const BoostedModel& model) {
@@ -36,18 +36,18 @@ Names names_of(const BoostedModel& model) {
   for (const auto& [name, tensor] : model.unwrap().state_dict()) {
     const std::string& known = of_session.at(tensor.body());
     names.held.push_back({known, tensor});
-    names.own.emplace(known, name);  // a tensor of two names goes under its first
+    names.own.emplace(known, name);  // a tensor with two names uses its first
     names.all[name] = known;
   }
   return names;
 }
 
-// Null for a model that files keep as it is.
+// Returns the model's file form, or null if files hold the model as it is.
 const FileForm* file_form(const BoostedModel& model) {
   return dynamic_cast<const FileForm*>(&model.unwrap().module());
 }
 
-// A whole tensor as files hold it, from the session's name.
+// Returns a whole tensor in its file form. `known`: the session's name of the tensor.
 NamedTensor stored_form(const BoostedModel& model, const Names& names, const std::string& known,
                         const Tensor& whole) {
   const NamedTensor own = {names.own.at(known), whole};
@@ -55,7 +55,7 @@ NamedTensor stored_form(const BoostedModel& model, const Names& names, const std
   return form ? form->to_file(own) : own;
 }
 
-// Replacing a folder removes what is in it.
+// Throws if `folder` holds files that are not a model's: replacing the folder would remove them.
 void check_replaceable(const fs::path& folder) {
   std::error_code error;
   if (!fs::exists(folder, error)) return;
@@ -84,7 +84,7 @@ void check_options(const fs::path& path, const SaveModelOptions& options) {
         "save_model: {} is a folder; want a file, or shard = true", path.string());
 }
 
-// A folder that is being filled.
+// A folder while it is filled.
 struct Shards {
   AtomicFolder folder;
   ShardedWriter writer;
@@ -158,7 +158,7 @@ std::vector<std::string> names_in(const TensorMap& tensors) {
   return names;
 }
 
-// From the tensors of files to those of a session, by its names.
+// Converts the tensors of files to those of a session, with the session's names.
 class FromFiles {
  public:
   FromFiles(const BoostedModel& model, const Names& names, const ModelFiles& files)
@@ -172,10 +172,11 @@ class FromFiles {
     for (auto& [name, shape] : shapes) shapes_.emplace(without(wrapper_, name), std::move(shape));
   }
 
-  // Of one file. Error of kind data if it holds a tensor twice, and differently.
+  // Converts the tensors of one file. Throws an Error of kind data if two different tensors have
+  // one name.
   TensorMap operator()(const fs::path& file, TensorMap stored) const {
     TensorMap renamed;
-    while (!stored.empty()) {  // a tensor in two forms at a time
+    while (!stored.empty()) {  // holds two forms of only one tensor at a time
       const auto one = stored.extract(stored.begin());
       const NamedTensor tensor = {without(wrapper_, one.key()), one.mapped()};
       const NamedTensor own = form_ ? form_->from_file(tensor, shapes_) : tensor;
@@ -203,10 +204,10 @@ class FromFiles {
   const FileForm* form_;
   const Names& names_;
   std::string wrapper_;
-  StoredShapes shapes_;  // by names without it
+  StoredShapes shapes_;  // by names without the wrapper
 };
 
-// What this rank holds of the tensors in the files, by the session's names.
+// Returns this rank's part of the tensors in the files, by the session's names.
 TensorMap read_weights(const BoostedModel& model, const Names& names, const fs::path& checkpoint) {
   const Session& session = model.session();
   const Group group = session.plugin->group();
@@ -238,8 +239,8 @@ TensorMap read_weights(const BoostedModel& model, const Names& names, const fs::
   return held;
 }
 
-// Floating tensors may be of any floating dtype: they are converted. `optional`: what files may
-// lack, by the model's names.
+// Checks the names, shapes and dtypes of `got`. Any floating dtype fits a floating tensor: it is
+// converted. `optional`: tensors that files may lack, by the model's names.
 void check_fit(const Names& names, TensorMap& got, const std::string& what, bool strict,
                const std::set<std::string>& optional) {
   TensorForms wanted;
@@ -275,10 +276,10 @@ void load_model(const BoostedModel& model, const fs::path& checkpoint, bool stri
 
 namespace {
 
-// What PyTorch's DistributedDataParallel, DataParallel and torch.compile put before all names.
+// Name prefixes of PyTorch's DistributedDataParallel, DataParallel and torch.compile.
 constexpr const char* wrappers[] = {"module.", "_orig_mod."};
 
-// The folder's index, or its one file.
+// Returns the folder's index, or its only safetensors file.
 fs::path entry_of(const fs::path& folder) {
   std::vector<fs::path> indexes, files;
   for (const auto& entry : fs::directory_iterator(folder)) {

@@ -1,5 +1,5 @@
 // The weights of a model alone, as Hugging Face's libraries keep them: a safetensors file, or a
-// folder with several and an index. What Booster::save_model and load_model are made of.
+// folder with several and an index. Implements Booster::save_model and load_model.
 #pragma once
 
 #include "booster/checkpoint/safetensors/shard_index.h"
@@ -14,34 +14,35 @@
 namespace booster {
 
 struct SaveModelOptions {
-  bool shard = false;            // a folder; with an index, if the model takes more than one file
-  double size_per_shard = 1024;  // MiB of tensors in a file
-  std::string prefix = {};       // a variant's name in those of the files: model.PREFIX.safetensors
+  bool shard = false;  // write a folder; with an index if the model takes more than one file
+  double size_per_shard = 1024;  // MiB of tensors per file
+  std::string prefix = {};       // variant in the file names: model.PREFIX.safetensors
 };
 
-// Both are called by all ranks; errors on any are errors on all.
+// All ranks call both functions; an error on any rank is thrown on all.
 void save_model(const BoostedModel& model, const std::filesystem::path& checkpoint,
                 const SaveModelOptions& options);
 void load_model(const BoostedModel& model, const std::filesystem::path& checkpoint, bool strict);
 
 // The files of a model.
 struct ModelFiles {
-  std::filesystem::path index_path;  // empty: there is none, and one file
+  std::filesystem::path index_path;  // empty if there is no index, but one file
   std::optional<ShardIndex> index;
   std::vector<std::filesystem::path> files;
 };
-// `path`: a safetensors file, an index, or a folder that has the one or the other. Error of kind
-// data if it is none, or an index names a file that is not there or lies elsewhere.
+// Returns the files of `path`: a safetensors file, an index, or a folder that has either. Throws an
+// Error of kind data if `path` is none of these, or if the index names a file that is missing or
+// outside its folder.
 ModelFiles find_model_files(const std::filesystem::path& path);
-// What all names in files begin with, where they were saved of a model that DistributedDataParallel
-// ("module.") or torch.compile ("_orig_mod.") had wrapped, and the model's own do not; else "".
+// Returns the prefix that all names in the files have and none of the model's names has: "module."
+// of DistributedDataParallel or "_orig_mod." of torch.compile. "" if there is none.
 std::string wrapper_of(const StoredShapes& stored, const Module& model);
-// The name within the wrapper.
+// Returns `name` without the prefix `wrapper`.
 std::string without(const std::string& wrapper, const std::string& name);
-// By its name.
+// Returns whether the path has the name of an index.
 bool is_index(const std::filesystem::path& path);
-// Error of kind data if the index says otherwise than the headers of its files: of one file, and of
-// the bytes of all together.
+// Throw an Error of kind data if the index contradicts the headers of its files: in the tensors of
+// one file, or in the total bytes of all files.
 void check_against_index(const ModelFiles& model, const std::filesystem::path& file,
                          const std::vector<std::string>& tensors);
 void check_total_size(const ModelFiles& model, uint64_t bytes);

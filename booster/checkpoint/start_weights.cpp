@@ -19,8 +19,8 @@ namespace {
 
 constexpr const char* positions = "pos_embed";
 
-// What ends in as many outputs as there are classes, by the names of timm, torchvision and Hugging
-// Face.
+// Returns whether a tensor is of the layer with one output per class, by the names of timm,
+// torchvision and Hugging Face.
 bool is_of_head(const std::string& name) {
   for (const char* head : {"head", "fc", "classifier"})
     if (name.starts_with(std::string(head) + ".")) return true;
@@ -34,7 +34,7 @@ StoredShapes shapes_of(const TensorMap& tensors) {
   return shapes;
 }
 
-// By the names of the model.
+// Returns all tensors of the files, by the model's names.
 TensorMap read_all(const Module& model, const std::filesystem::path& path) {
   TensorMap stored;
   for (const auto& file : find_model_files(path).files) stored.merge(load_safetensors(file));
@@ -51,13 +51,14 @@ TensorMap read_all(const Module& model, const std::filesystem::path& path) {
   return renamed;
 }
 
-// The side of a square grid of so many patches; 0 if there is none.
+// Returns the side of a square grid of `patches` patches, or 0 if there is none.
 int64_t side_of(int64_t patches) {
   const auto side = std::llround(std::sqrt(static_cast<double>(patches)));
   return side * side == patches ? side : 0;
 }
 
-// (1, 1 + patches, features): the class token's, which stays, and those of a square grid.
+// Resizes embeddings of shape (1, 1 + patches, features). The class token's embedding stays; the
+// others are those of a square grid.
 Tensor resized_positions(const Tensor& stored, const Shape& wanted, const std::string& what) {
   const bool alike = stored.ndim() == 3 && wanted.ndim() == 3 && stored.size(0) == 1 &&
                      stored.size(2) == wanted[2];

@@ -1,5 +1,5 @@
-// Weights of another training that a model starts from: timm's, Hugging Face's or our own, of
-// another number of classes or, for a Vision Transformer, another size of images.
+// Weights that a model starts from: from timm, Hugging Face or booster. The source may have another
+// number of classes or, for a Vision Transformer, another image size.
 #pragma once
 
 #include "core/nn/module.h"
@@ -10,22 +10,22 @@
 
 namespace booster {
 
-// What became of tensors that do not simply fit, by name.
+// Names of the tensors that did not simply fit, by what happened to them.
 struct StartWeights {
-  std::vector<std::string> resized;  // position embeddings, of another grid of patches
-  std::vector<std::string> fresh;    // of the head: absent, or for other classes; as they were made
-  std::vector<std::string> unused;   // of the file; the model has no such tensor
+  std::vector<std::string> resized;  // position embeddings, from another grid of patches
+  std::vector<std::string> fresh;  // of the head: absent or for other classes; keep their values
+  std::vector<std::string> unused;   // in the file, but not in the model
 
-  // "2 resized: pos_embed, ...; ...", empty if all fitted.
+  // Returns "2 resized: pos_embed, ...; ...", or "" if all fitted.
   std::string to_string() const;
 };
 
-// Copies the tensors of `path`, a safetensors file, an index or a folder that has the one or the
-// other (a checkpoint's), into the model, whose dtypes and devices stay. Position embeddings
-// "pos_embed" are resampled as timm does it (bicubic with antialias; Dosovitskiy et al., 2021,
-// section 3.2). Error of kind data, and nothing is changed, for a file that cannot be read, one
-// that lacks a tensor of the model outside of its head (Module::optional_names may be absent), and
-// one with a tensor of another shape.
+// Copies the tensors of `path` into the model, whose dtypes and devices stay. `path` is a
+// safetensors file, an index, or a folder with either (such as a checkpoint's). Resamples position
+// embeddings "pos_embed" as timm does (bicubic with antialias; Dosovitskiy et al., 2021, section
+// 3.2). Throws an Error of kind data, and changes nothing, if a file cannot be read, lacks a tensor
+// of the model outside its head (Module::optional_names may be absent), or has a tensor of another
+// shape.
 StartWeights load_start_weights(const Model& model, const std::filesystem::path& path);
 
 }  // namespace booster

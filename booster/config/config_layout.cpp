@@ -13,7 +13,7 @@ namespace booster {
 
 namespace {
 
-// The first entry is the default.
+// Returns a section chosen by name, with the first entry as default.
 template <class Entries>
 Section chosen_section(const char* name, const char* description, const Entries& entries,
                        bool short_form = false) {
@@ -38,7 +38,7 @@ Section booster_section() {
                                   precision_registry().entries(), true)}};
 }
 
-// Another choice than the first is the default.
+// Makes the choice `name` the default instead of the first.
 void set_default_choice(Section& section, const std::string& name) {
   const std::vector<std::string> names = names_of(section.choices);
   check(std::ranges::find(names, name) != names.end(),
@@ -47,7 +47,7 @@ void set_default_choice(Section& section, const std::string& name) {
   section.default_choice = name;
 }
 
-// Gives an option of a section, or of those of its choices that have it, another default.
+// Changes the default of a section's option, or of every choice that has the option.
 void set_default(Section& section, const std::string& name, const nlohmann::json& value) {
   if (name == "name" && !section.choices.empty())
     return set_default_choice(section, value.get<std::string>());
@@ -106,7 +106,7 @@ std::vector<std::string> names_of(const std::vector<NamedTable>& choices) {
   return names;
 }
 
-// "auto", "cpu", "cuda", "cuda:0", "cuda:1" ...
+// Returns "auto", "cpu", "cuda", "cuda:0", "cuda:1" ...
 std::vector<std::string> device_names() {
   constexpr int most_gpus = 8;
   std::vector<std::string> names = {"auto", "cpu", "cuda"};

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t names_shown = 5;
 
-// "a, b, c and 4 more"
+// Returns "a, b, c and 4 more".
 std::string shortened(const std::vector<std::string>& names) {
   const size_t shown = std::min(names.size(), names_shown);
   std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + shown, ", "));

@@ -16,16 +16,17 @@ namespace booster::numerics {
 class GradientWatch {
  public:
   GradientWatch(const Model& model, const Optimizer& optimizer);
-  // The optimizer may have got groups since.
+  // Includes groups that the optimizer got since the last call.
   void follow_groups();
 
-  // A gradient arrives at a leaf; `name` is "" if it was in neither model nor optimizer at the
-  // start. Pitfalls 38 (no optimizer owns it) and 39 (made later).
+  // Handles a gradient that arrives at a leaf. `name` is "" if the leaf was in neither model nor
+  // optimizer at the start. Reports pitfalls 38 (no optimizer owns it) and 39 (made later).
   void leaf(const Tensor& leaf, const std::string& name, int64_t step, Findings& findings) const;
-  // From now until the next backward or unscaling, only the strategy may change gradients.
+  // Records the gradients' versions. From now until the next backward or unscaling, only the
+  // strategy may change gradients.
   void note_versions();
-  // Pitfalls 14 and 29 (gradients changed since), 18 (parameters without gradients), 20 (learning
-  // rate changed after a skipped step).
+  // Reports pitfalls 14 and 29 (gradients changed since), 18 (parameters without gradients) and 20
+  // (learning rate changed after a skipped step).
   void before_step(const Verdict& verdict, int64_t step, Findings& findings);
   void after_step(bool skipped);
 

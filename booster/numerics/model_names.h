@@ -16,14 +16,14 @@ namespace booster::numerics {
 class ModelNames {
  public:
   ModelNames(const Model& model, const Optimizer& optimizer);
-  // Names these too, unless they have a name.
+  // Also names these parameters, unless they have a name.
   void add(const Parameters& parameters);
 
-  // "blocks.0.attn.qkv.weight", or "" for a tensor that is not a parameter or buffer.
+  // Returns "blocks.0.attn.qkv.weight", or "" for a tensor that is not a parameter or buffer.
   std::string of(const Tensor& x) const;
-  // "blocks.0.attn"; "model" for the whole model; the kind for a module outside the model.
+  // Returns "blocks.0.attn"; "model" for the whole model; the kind for a module outside the model.
   std::string of(const Module& module) const;
-  // The module that holds the first parameter among the tensors, or "".
+  // Returns the module that holds the first parameter among the tensors, or "".
   std::string layer_of(std::span<const Tensor> tensors) const;
 
  private:

@@ -18,7 +18,7 @@ namespace {
 
 using protobuf::Message;
 
-// Of tensorflow/core/util/event.proto and framework/summary.proto.
+// Field numbers of tensorflow/core/util/event.proto and framework/summary.proto.
 enum EventField { wall_time = 1, step_of = 2, file_version = 3, summary = 5, session_log = 7 };
 enum SummaryField { summary_value = 1, value_tag = 1, simple_value = 2 };
 enum SessionField { status = 1 };
@@ -36,7 +36,7 @@ double seconds_now() {
   return static_cast<double>(nanoseconds_now()) / static_cast<double>(nanoseconds);
 }
 
-// The second in the name of an event file, of any writer; 0 if there is none.
+// Returns the second in the name of any writer's event file, or 0 if there is none.
 int64_t second_of(const std::string& name) {
   const size_t end = name_begins.size() + digits_of_second;
   if (!name.starts_with(name_begins) || name.size() <= end || name[end] != '.') return 0;
@@ -53,9 +53,10 @@ std::string name_at(int64_t time) {
                      time % nanoseconds, host, ::getpid());
 }
 
-// TensorBoard reads the files of a folder in the order of their names, and drops what an earlier
-// one would add to a later one's steps. So names begin with the time in digits of one width; where
-// a file of the folder has a later name (a clock that was set back), the new one goes after it.
+// Returns the name of a new file. TensorBoard reads the files of a folder in the order of their
+// names, and drops what an earlier file would add to a later one's steps. So names begin with the
+// time in a fixed number of digits. If a file of the folder has a later name (the clock was set
+// back), the new name follows it.
 std::filesystem::path new_name(const std::filesystem::path& folder) {
   make_folders(folder);
   std::string last;
@@ -70,7 +71,7 @@ void append_fixed(std::string& bytes, uint64_t value, size_t size) {
   for (size_t i = 0; i < size; ++i) bytes += static_cast<char>(value >> (8 * i));
 }
 
-// Checksums of data that hold checksums tell little; so the format rotates and shifts them.
+// A checksum of data that holds checksums detects little, so the format rotates and shifts it.
 uint32_t masked(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xA282EAD8U; }
 
 Message event(int64_t step) {

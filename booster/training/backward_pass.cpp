@@ -24,7 +24,7 @@ BackwardPass::BackwardPass(const std::vector<Session*>& sessions, const ScaleLos
     named.push_back(session->optimizer);
   }
   for (Optimizer& optimizer : iteration.all) {
-    optimizer.settle_clip();  // what comes is not clipped
+    optimizer.settle_clip();  // the new gradients are not clipped
     optimizer.forget_clipped_norm();
   }
   first_.precision->begin_loss(options, named);
@@ -34,7 +34,8 @@ BackwardPass::BackwardPass(const std::vector<Session*>& sessions, const ScaleLos
   first_.plugin->begin(Pass::backward, sync);
 }
 
-// A process alone may do with them what it wants: they are all that it has.
+// A failed pass leaves incomplete gradients if there are several ranks. A single process may use
+// its gradients freely; they are already complete.
 BackwardPass::~BackwardPass() {
   Iteration& iteration = *first_.iteration;
   if (has_ended_ || first_.plugin->group().size() == 1) return;
@@ -66,7 +67,7 @@ Tensor BackwardPass::root(const Tensor& loss) const {
   return first_.precision->scale(weight == 1 ? loss : loss * weight);
 }
 
-// An optimizer whose parameters got gradients counts, whether the program named it or not.
+// An optimizer whose parameters got gradients takes part even if the program did not name it.
 void BackwardPass::end() {
   const kernels::TraceScope span("backward", kernels::SpanKind::phase);
   first_.plugin->end(Pass::backward);

@@ -28,7 +28,7 @@ DeviceNumber BoostedOptimizer::clip_grad_by_norm(double max_norm) {
   session_->settle("optimizer.clip_grad_by_norm");
   session_->sync_grads("optimizer.clip_grad_by_norm");
   Optimizer& optimizer = session_->optimizer;
-  optimizer.settle_clip();  // of those that the strategy may change in memory now
+  optimizer.settle_clip();  // before the strategy changes gradients in memory
   const Tensor factor = session_->precision->norm_factor(optimizer);
   const DeviceNumber norm = optimizer.clip_grad_by_norm(max_norm, 2, factor);
   session_->iteration->loans->open(optimizer);

@@ -1,5 +1,5 @@
-// What Booster::boost gives back: the same model, optimizer and criterion, now in the chosen
-// numbers and on the chosen ranks. All are handles on a session; they are for one thread.
+// Results of Booster::boost: the same model, optimizer and criterion, now in the chosen precision
+// and on the chosen ranks. All are handles on a session. For one thread.
 #pragma once
 
 #include "booster/training/session.h"
@@ -18,22 +18,22 @@ namespace booster {
 class BoostedModel {
  public:
   explicit BoostedModel(std::shared_ptr<Session> session) : BoostedModel(session, session->model) {}
-  // One of several models that a session has.
+  // For one of several models of a session.
   BoostedModel(std::shared_ptr<Session> session, const Model& model)
       : session_(std::move(session)), model_(model) {}
 
-  // Forward in the strategy's numbers.
+  // Runs forward in the strategy's precision.
   Tensor operator()(const Tensor& x) const;
   Module* operator->() const { return &model_.module(); }
-  // The model inside; its parameters are those that train.
+  // Returns the wrapped model; its parameters are the ones that train.
   const Model& unwrap() const { return model_; }
   void train(bool training = true) const { model_.train(training); }
   void eval() const { model_.eval(); }
-  // Gives all ranks rank 0's buffers, such as the statistics of batch normalisation: those that are
-  // saved. Each step does so already. All ranks call it, before an evaluation that follows training
-  // passes without a step.
+  // Sends rank 0's saved buffers, such as the statistics of batch normalisation, to all ranks. Each
+  // step does so already. All ranks call it, before an evaluation that follows training passes
+  // without a step.
   void share_buffers() const { session_->plugin->share_buffers(); }
-  // What the library itself works with; programs have no need of it.
+  // For the library's own use.
   Session& session() const { return *session_; }
 
  private:
@@ -42,7 +42,7 @@ class BoostedModel {
   Model model_;
 };
 
-// What a step with a closure gives: what the closure returned, and the report of the step.
+// Result of a step with a closure: the closure's loss and the step's report.
 struct LossAndReport {
   Tensor loss;
   StepReport report;
@@ -55,8 +55,8 @@ class BoostedOptimizer {
   // Runs the step function (step.cpp).
   StepReport step() { return session_->step(); }
   // Calls `closure`, which computes the loss and its gradients with the tape on, then steps, as
-  // Optimizer::step(closure) does. In every strategy, for it runs once: PyTorch's scaler takes
-  // none.
+  // Optimizer::step(closure) does. Works in every strategy because the closure runs once; PyTorch's
+  // scaler supports no closure.
   //   const auto [loss, report] = opt.step([&] {
   //     opt.zero_grad();
   //     const Tensor loss = loss_fn(net(x), y);
@@ -68,18 +68,18 @@ class BoostedOptimizer {
     return step_after(std::ref(closure));
   }
   void zero_grad();
-  // Clips the true gradients of all ranks; returns their norm before, which is read when it is
-  // looked at. Right in every strategy.
+  // Clips the true gradients of all ranks, in every strategy. Returns their norm before clipping,
+  // which stays on the device until it is read.
   DeviceNumber clip_grad_by_norm(double max_norm);
   void clip_grad_by_value(double limit);
   double lr(int group = 0) const { return session_->optimizer.lr(group); }
-  // What the next loss will be multiplied by: after step() torch's scaler.get_scale(), the step's
-  // own being in its report. 1 in strategies without a scale. `loss_id`: which of the scalers that
-  // fp16_apex has with num_losses > 1. Waits for the device.
+  // Returns the factor of the next loss. After step() it is torch's scaler.get_scale(); the report
+  // has the step's own scale. 1 in strategies without a scale. `loss_id` chooses one of the scalers
+  // of fp16_apex with num_losses > 1. Waits for the device.
   double loss_scale(int loss_id = 0) const { return session_->precision->loss_scale(loss_id); }
-  // The optimizer inside.
+  // Returns the wrapped optimizer.
   Optimizer& unwrap() const { return session_->optimizer; }
-  // What the library itself works with; programs have no need of it.
+  // For the library's own use.
   Session& session() const { return *session_; }
 
  private:
@@ -91,13 +91,13 @@ class BoostedOptimizer {
   std::shared_ptr<Session> session_;
 };
 
-// While it lives, the boosted model computes with the averages, on all ranks: they make it and end
-// it together. In any plugin and strategy.
+// While the result lives, the boosted model computes with the averages. All ranks create and
+// destroy it together. Works with every plugin and strategy.
 //   { const AveragedWeights weights = averaged_weights(opt, average);  accuracy = evaluate(net); }
 AveragedWeights averaged_weights(const BoostedOptimizer& optimizer,
                                  const ParameterAverage& average);
 
-// Keeps gradients on this rank until it goes: see Booster::no_sync. Guards may be nested.
+// Keeps gradients on this rank during its lifetime: see Booster::no_sync. Guards may be nested.
 class NoSyncGuard {
  public:
   explicit NoSyncGuard(std::shared_ptr<Session> session);
@@ -109,10 +109,10 @@ class NoSyncGuard {
   std::shared_ptr<Session> session_;
 };
 
-// The numbers of whole parameters, for anybody, until it goes: to look at weights between steps, or
-// for a loss that uses them beside the model (then from before forward until backward has ended).
-// What is written meanwhile stays. Needed where ranks keep parts of them (fsdp); without effect
-// elsewhere. All ranks must do so.
+// Makes whole parameters readable during its lifetime: to inspect weights between steps, or for a
+// loss that uses them outside the model (then from before forward until backward has ended). Writes
+// to them persist. Needed if ranks hold parts of parameters (fsdp); otherwise has no effect. All
+// ranks create and destroy it together.
 class WholeParameters {
  public:
   explicit WholeParameters(const BoostedModel& model);
@@ -124,7 +124,7 @@ class WholeParameters {
   std::shared_ptr<Plugin> plugin_;
 };
 
-// In the order of boost's arguments, for structured bindings.
+// Members are in the order of boost's arguments, for structured bindings.
 struct BoostedPair {
   BoostedModel model;
   BoostedOptimizer optimizer;

@@ -7,7 +7,8 @@
 namespace booster {
 namespace {
 
-// Among its tensors of that role the parameters are scale and shift, the others statistics.
+// Among the module's tensors of this role, parameters are scale and shift; the others are
+// statistics.
 bool is_frozen_but_moves(const Module& module) {
   if (!module.training()) return false;
   const Parameters parameters = module.parameters();

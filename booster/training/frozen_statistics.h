@@ -1,4 +1,4 @@
-// Batch normalisations that a program froze, but whose statistics go on moving.
+// Frozen batch normalisations whose statistics still change.
 #pragma once
 
 #include "core/nn/module.h"
@@ -7,8 +7,9 @@
 
 namespace booster {
 
-// A sentence that names modules in training mode which keep running statistics of batches although
-// all of their scales and shifts are frozen: eval() of them would stop that. "" if there are none.
+// Returns a sentence that names the modules in training mode whose scales and shifts are all frozen
+// while batches still change their running statistics. Calling eval() on them stops that. "" if
+// there are none.
 std::string frozen_statistics(Module& model);
 
 }  // namespace booster

@@ -50,7 +50,7 @@ Tensor GradientLoans::read(const Tensor& leaf, const Tensor& in_memory) {
   return loan.copy;
 }
 
-// Without a copy where memory holds the true gradient.
+// Returns a loan without a copy if memory holds the true gradient.
 GradientLoans::Loan GradientLoans::lend(size_t optimizer, const Tensor& in_memory) const {
   const GradientKeeper::Scope mine;  // the optimizer reads what is in memory
   const Optimizer& owner = entries_[optimizer].optimizer;
@@ -64,7 +64,7 @@ GradientLoans::Loan GradientLoans::lend(size_t optimizer, const Tensor& in_memor
   loan.copy = in_memory.dtype() == wide ? in_memory.clone() : untracked::cast(in_memory, wide);
   for (const Tensor& factor : {loan.factor, clip})
     if (factor.defined()) scale_gradients({loan.copy}, factor);
-  if (loan.factor.defined()) loan.factor = loan.factor.clone();  // of the scale of this moment
+  if (loan.factor.defined()) loan.factor = loan.factor.clone();  // fixes the current scale
   loan.version = loan.copy.version();
   return loan;
 }
@@ -74,7 +74,7 @@ void GradientLoans::settle() {
   const PolicyScope no_casts(nullptr);
   for (Loan& loan : std::exchange(loans_, {})) {
     if (loan.copy.version() == loan.version) continue;
-    entries_[loan.optimizer].optimizer.settle_clip();  // of those that nobody wrote into
+    entries_[loan.optimizer].optimizer.settle_clip();  // of the copies that were not written to
     loan.in_memory.copy_(loan.factor.defined() ? div(loan.copy, loan.factor) : loan.copy);
   }
 }

@@ -1,12 +1,14 @@
-// GradientLoans: what a program gets that reads grad() of a boosted parameter.
+// GradientLoans: what a program sees as grad() of a boosted parameter.
 //
-// Gradients in memory are multiplied by a loss scale, and not by the factor of a clip by norm: the
-// step applies both as it reads them, so that no pass over memory is spent on either. From a clip
-// or a step on, until the next backward pass that is for its optimizer, a program that looks gets a
-// copy for which both are applied: the true gradient, in f32 at least. Before that it sees what is
-// there, as in torch before `unscale_`. Looking changes nothing, so that one rank may look alone; a
-// copy that was written into (`p.grad().mul_(2)`) is written back before memory is used again. For
-// the thread that trains.
+// Gradients in memory still have the factor of the loss scale, and lack the factor of a clip by
+// norm. The step applies both as it reads them, which saves a pass over memory. From a clip or step
+// of an optimizer until the next backward pass for it, the program reads a copy with both applied:
+// the true gradient, in at least f32. Before that it reads memory itself, as in torch before
+// `unscale_`.
+//
+// Reading changes nothing, so one rank may read alone. If the program writes to a copy
+// (`p.grad().mul_(2)`), the copy is written back before memory is used again. For the thread that
+// trains.
 #pragma once
 
 #include "mixed_precision/interface/precision.h"
@@ -20,23 +22,23 @@ namespace booster {
 class GradientLoans {
  public:
   GradientLoans(std::shared_ptr<const Precision> precision, const Optimizers& optimizers);
-  // These belong to one of the optimizers from now on.
+  // Assigns these parameters to one of the optimizers.
   void add(const Optimizer& optimizer, const Parameters& parameters);
 
-  // From now on a program sees this optimizer's true gradients, or what is in memory.
+  // open: from now on programs read this optimizer's true gradients. close: they read memory.
   void open(const Optimizer& optimizer);
   void close(const Optimizer& optimizer);
-  // What a program gets for the gradient of a leaf.
+  // Returns what a program reads as the gradient of a leaf.
   Tensor read(const Tensor& leaf, const Tensor& in_memory);
-  // The copies end; what the program wrote into them goes to memory.
+  // Discards the copies; writes those that the program changed back to memory.
   void settle();
 
  private:
   struct Loan {
     size_t optimizer;
     Tensor in_memory, copy = {};
-    uint32_t version_in_memory = 0, version = 0;  // when it was made
-    Tensor factor = {};                           // of the strategy; undefined: 1
+    uint32_t version_in_memory = 0, version = 0;  // when the copy was made
+    Tensor factor = {};                           // of the strategy's unscaling; undefined: 1
   };
   struct Entry {
     Optimizer optimizer;

@@ -12,7 +12,8 @@
 namespace booster {
 namespace {
 
-// Of nothing that counts the mean is nan: it adds nothing to a joined one.
+// Returns the loss, or 0 instead of nan if nothing counts, so that it adds nothing to the joined
+// mean.
 Tensor or_zero(const Tensor& loss, const Tensor& divisor) {
   return where(greater(divisor, 0.0), loss, zeros_like(loss));
 }
@@ -90,7 +91,7 @@ void JoinedMean::settle(const Optimizer& optimizer) {
   is_settled_ |= pending_.defined();
   if (pending_.defined()) total.add_(std::exchange(pending_, {}).to(device));
   if (ranks_.size() > 1) ranks_.all_reduce(total);
-  // Gradients are the mean over the ranks of sums that weigh n / unit.
+  // Gradients are the mean over the ranks of sums with weights n / unit.
   const Tensor factor = ones_like(total) * (unit_ * ranks_.size()) / total;
   scale_gradients(optimizer.gradients(), where(greater(total, 0.0), factor, ones_like(total)));
 }

@@ -1,15 +1,15 @@
-// JoinedMean: the loss of a step is one mean over all that counts, in all batches of the step on
-// all ranks (loss_mean "rows"). Without it each batch is a mean of its own, and ranks average
+// JoinedMean: makes the loss of a step one mean over all rows that count, in all batches of the
+// step on all ranks (loss_mean "rows"). Without it each batch has its own mean, and ranks average
 // those.
 //
 // With L[i] the mean of batch i and n[i] its divisor (core/nn/criterion.h), gradients are those of
 //
 //   sum over i (n[i] L[i]) / sum over i (n[i])
 //
-// The sum of the divisors is known once all batches of the step are. Until then each loss is
-// weighted by n[i] / unit, where `unit` is a power of two of about a batch's rows, so that
-// gradients stay as large as ever. Before gradients are clipped or used, ranks add up their
-// divisors, and each multiplies its gradients by what is left. For one thread.
+// The sum of the divisors is known only after all batches of the step. Until then each loss is
+// weighted by n[i] / unit. `unit` is a power of two near a batch's number of rows, so that
+// gradients keep their usual size. Before gradients are clipped or used, ranks add up their
+// divisors, and each multiplies its gradients by the remaining factor. For one thread.
 #pragma once
 
 #include "core/optim/optimizer.h"
@@ -19,26 +19,29 @@ namespace booster {
 
 class JoinedMean {
  public:
-  // All ranks that train the model: also those that have the same rows, for they count alike.
+  // `ranks`: all ranks that train the model, including those with the same rows: they all count
+  // equally often.
   explicit JoinedMean(Group ranks) : ranks_(std::move(ranks)) {}
 
-  // A program called the criterion, for a target of so many elements. Returns the loss; 0 where
-  // nothing counts.
+  // Records a call of the criterion with a target of `elements` elements. Returns the loss, or 0 if
+  // no row counts.
   Tensor note(const Tensor& loss, const Tensor& divisor, int64_t elements);
-  // The loss of the one call that was noted, weighted. All ranks call it for the first time in a
-  // training. Error if there was no call since the last time, or several.
+  // Returns the weighted loss of the one recorded call. Collective the first time in a training.
+  // Throws unless there was exactly one call since the last time.
   Tensor weighted(const Tensor& loss, double weight);
 
-  // The same for a batch that a plugin may cut into parts; all ranks call it.
+  // Begins a batch that a plugin may cut into parts, as note() and weighted() do for a whole one.
+  // Collective.
   void begin_batch(const Tensor& divisor, int64_t elements);
-  // `share`: the part's number of rows relative to the batch's, by which the plugin weights it.
+  // `share`: the part's fraction of the batch's rows, with which the plugin weights it.
   Tensor weighted_part(const Tensor& loss, const Tensor& divisor, double share) const;
-  // The mean over the batch, of what those parts add up to.
+  // Returns the mean over the batch from `loss`, the weighted sum of its parts.
   Tensor end_batch(const Tensor& loss);
 
-  // Gradients are those of all ranks: makes them the joined mean's. All ranks call it.
+  // Turns the gradients, already averaged over all ranks, into the gradients of the joined mean.
+  // Collective.
   void settle(const Optimizer& optimizer);
-  // The gradients were thrown away.
+  // Handles that the gradients were discarded.
   void forget();
 
  private:
@@ -47,10 +50,10 @@ class JoinedMean {
 
   Group ranks_;
   double unit_ = 0;          // the same on all ranks; 0: not agreed on yet
-  Tensor noted_, batch_;     // divisors: of the call, of the batch in hand
-  int64_t elements_ = 0;     // of the call
+  Tensor noted_, batch_;     // divisors of the recorded call and of the current batch
+  int64_t elements_ = 0;     // of the recorded call
   int calls_ = 0;            // of the criterion, since the last loss
-  Tensor pending_;           // sum of divisors of which gradients do not know yet
+  Tensor pending_;           // sum of divisors not yet applied to gradients
   bool is_settled_ = false;  // gradients in memory are the joined mean's
 };
 

@@ -1,5 +1,6 @@
-// OneThread: what was boosted together is used by one thread at a time. A second thread that calls
-// it meanwhile gets an error instead of wrong numbers or a crash. Threads may take turns.
+// OneThread: ensures that handles that were boosted together are used by one thread at a time. A
+// second thread's call meanwhile throws instead of giving wrong values or a crash. Threads may take
+// turns.
 #pragma once
 
 #include "platform/error.h"
@@ -11,8 +12,8 @@ namespace booster {
 
 class OneThread {
  public:
-  // A call of the thread that uses it, or one within such a call. Error if another thread is in
-  // one; `of`: what is called.
+  // A call by the current thread, or one nested within such a call. Throws if another thread is in
+  // a call; `of` names what is called.
   class Scope {
    public:
     Scope(OneThread& user, const char* of) : user_(user) {

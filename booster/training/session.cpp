@@ -17,8 +17,8 @@ namespace booster {
 
 namespace {
 
-// What a plugin set for this thread while a pass runs is not left behind where the pass throws: the
-// program may catch that, and go on.
+// Resets a plugin's thread-local state if a pass throws, because the program may catch that and
+// continue.
 class UnwoundPass {
  public:
   UnwoundPass() = default;
@@ -36,7 +36,7 @@ class UnwoundPass {
   bool has_ended_ = false;
 };
 
-// The mode of a model's parts counts: a program may set each apart from the whole.
+// Each part's mode counts, because a program may set it separately from the whole.
 bool has_part_in_training(const Model& model) {
   bool any = false;
   model->apply([&](Module& module) { any |= module.training(); });
@@ -58,7 +58,7 @@ Session::Session(std::shared_ptr<Precision> precision, std::shared_ptr<Plugin> p
 Session::~Session() {
   try {
     pass_on_all_notes();
-  } catch (const Error&) {  // the device is gone, and what it knew
+  } catch (const Error&) {  // the device is gone, with its values
   }
 }
 
@@ -80,8 +80,8 @@ MicroStep Session::passes(const Model& part) {
   return step;
 }
 
-// Numbers are cast where the model begins and ends, not where a pipeline cuts it. Ranks share what
-// a strategy saw in a forward pass only in training: one rank may evaluate alone.
+// Casts only where the model begins and ends, not where a pipeline cuts it. Ranks share what a
+// strategy saw in a forward pass only in training, because one rank may evaluate alone.
 Tensor Session::pass(const Model& part, const Tensor& x, const LinkRun& run) {
   const kernels::TraceScope span("forward", kernels::SpanKind::phase);
   const GradientKeeper::Scope mine;

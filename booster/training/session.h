@@ -1,8 +1,8 @@
-// Session: what a boosted model and its optimizer share. One per optimizer; those of one call of
-// Booster::boost share strategy, plugin and iteration.
+// Session: the state that a boosted model and its optimizer share. There is one per optimizer.
+// Sessions of one Booster::boost call share strategy, plugin and iteration.
 //
-// Which calls may follow each other is docs/training-step.md: passes in any number and order, then
-// the step of each optimizer, or zero_grad, which abandons what was computed for it.
+// docs/training-step.md defines which calls may follow each other. Passes come in any number and
+// order. Then each optimizer steps, or zero_grad abandons what was computed for it.
 #pragma once
 
 #include "booster/training/gradient_loans.h"
@@ -21,32 +21,32 @@
 
 namespace booster {
 
-// Sees a session's steps as they run (Diagnose). Called on the thread that trains.
+// Observes a session's steps as they run (Diagnose). Called on the thread that trains.
 class SessionWatcher {
  public:
   virtual ~SessionWatcher() = default;
   virtual void forward_begins(const Tensor& input) = 0;
   virtual void backward_begins(const Tensor& loss) = 0;  // not yet scaled
-  // Backward ended, or the strategy or a clip was asked to change gradients in memory.
+  // Backward ended, or the strategy or a clip may have changed gradients in memory.
   virtual void gradients_are_known() = 0;
-  // Gradients and verdict are those of all ranks; nothing is changed yet.
+  // Gradients and verdict are global; nothing is changed yet.
   virtual void step_begins(const Verdict& verdict) = 0;
   virtual void step_ends(const StepReport& report) = 0;
 };
 
-// From the losses to the steps of the optimizers that they are for: the loss scale stays.
+// State from the losses to the steps of their optimizers; the loss scale stays constant meanwhile.
 struct Iteration {
-  std::unique_ptr<GradientLoans> loans;    // of the gradients that the keeper keeps
-  std::unique_ptr<GradientKeeper> keeper;  // of what was boosted together
+  std::unique_ptr<GradientLoans> loans;    // of the gradients in `keeper`
+  std::unique_ptr<GradientKeeper> keeper;  // for everything that was boosted together
   Optimizers all;                          // that were boosted together
-  Optimizers awaited;                      // a loss was for them, and they have not stepped since
+  Optimizers awaited;                      // had a loss and have not stepped since
   Optimizers half_done;                    // a backward pass failed since their zero_grad
-  bool stepped = false;                    // one of them has
-  Tensor found_inf;                        // of those that have; undefined: nothing was looked for
+  bool stepped = false;                    // one of `all` has stepped in this iteration
+  Tensor found_inf;                        // of the steps so far; undefined: no check was made
   bool refusal_told = false;
-  int64_t steps = 0;              // so far, of all optimizers
-  bool statistics_noted = false;  // of batch norms that are frozen (frozen_statistics.h)
-  std::shared_ptr<const BatchWeight> weight;  // of the batch that passes are for
+  int64_t steps = 0;              // steps so far, of all optimizers
+  bool statistics_noted = false;  // reported frozen batch norms (frozen_statistics.h)
+  std::shared_ptr<const BatchWeight> weight;  // of the current passes' batch
   int no_sync = 0;  // guards alive: gradients of the coming backward passes stay local
   OneThread thread;
   std::unique_ptr<JoinedMean> joined;  // null: each batch's loss is a mean of its own
@@ -59,63 +59,66 @@ struct Session {
   std::shared_ptr<Precision> precision;
   std::shared_ptr<Plugin> plugin;
   std::shared_ptr<Iteration> iteration;
-  Model model;  // of several models: all of them, as parts "0", "1", ...
+  Model model;  // if there are several: all of them, as parts "0", "1", ...
   Optimizer optimizer;
   SkippedSteps skipped;
   SessionWatcher* watcher = nullptr;                // not owned; may be null
   std::shared_ptr<class BackgroundSave> last_save;  // booster/checkpoint/async_save.h; may be null
-  const PrecisionState first_precision_state;       // as boosted: the options a program gave
+  const PrecisionState first_precision_state;       // at boost: the options that the program gave
 
   Session(std::shared_ptr<Precision> precision, std::shared_ptr<Plugin> plugin,
           std::shared_ptr<Iteration> iteration, const Model& model, const Optimizer& optimizer);
-  // Prints the notes that are left.
+  // Prints the remaining notes.
   ~Session();
 
-  // A forward pass of one of the session's models, as the plugin orders it.
+  // Runs a forward pass of one of the session's models, as the plugin orders it.
   Tensor forward(const Model& model, const Tensor& x);
-  // Waits for the gradients of all ranks. Error, by the call's name, where a backward pass failed
-  // among several ranks, and zero_grad has not forgotten it.
+  // Waits for the gradients of all ranks. Throws an error that names `call` if a backward pass
+  // failed among several ranks and zero_grad has not discarded it since.
   void sync_grads(const char* call);
-  // What every call that makes, changes or uses gradients begins with: what the program wrote to
-  // them counts. Error, by the call's name, where work is captured (core/tensor/capture).
+  // Begins every call that makes, changes or uses gradients: takes over what the program wrote to
+  // them. Throws an error that names `call` if work is being captured (core/tensor/capture).
   void settle(const char* call);
-  // Forgets all gradients; the iteration does not wait for this optimizer.
+  // Discards all gradients; the iteration does not wait for this optimizer.
   void zero_grad();
-  // Forward and backward of one batch as the plugin orders it; the loss, off the tape.
+  // Runs forward and backward of one batch as the plugin orders it. Returns the loss, off the tape.
   Tensor run(const Model& model, const Criterion& criterion, const Tensor& input,
              const Tensor& target);
   // Prints the strategy's and the plugin's notes on rank 0.
   void pass_on_notes();
-  // Once in many steps: tells if step after step is skipped, or the scaler refused something. Waits
-  // for the device then.
+  // Every `SkippedSteps::interval` steps: notes if step after step is skipped or if the scaler
+  // refused something. Then waits for the device.
   void look_for_skips(bool at_end = false);
-  // In the first step, and once in many: notes, once, batch norms that are frozen but move.
+  // In the first step, and every 64 steps: notes, once, batch norms that are frozen but whose
+  // statistics change.
   void look_for_frozen_statistics();
-  // Prints the notes, with what only the device knows so far: waits for the device.
+  // Prints all notes, including those that need values from the device; waits for the device.
   void pass_on_all_notes();
-  // THE order of mixed precision x parallelism; step.cpp.
+  // Performs the step, in the order of mixed precision and parallelism; see step.cpp.
   StepReport step();
 
  private:
   friend class BackwardPass;
-  // Links [first, last) of a model, of which some part is in training mode or none.
+  // Links [first, last) of a model. `trains`: some part of the model is in training mode.
   struct LinkRun {
     int first, last;
     bool trains;
   };
-  // Runs them with all that strategy and plugin do around a pass.
+  // Runs the links with everything that strategy and plugin do around a pass.
   Tensor pass(const Model& model, const Tensor& x, const LinkRun& run);
-  // The functions that run them, without a loss.
+  // Returns the functions that run the model's passes, without a loss.
   MicroStep passes(const Model& model);
-  // Makes the numbers that a pass left the same on all ranks.
+  // Makes the values that the strategy found in a pass the same on all ranks.
   void end_pass(Pass pass);
   Tensor known_norm(const Verdict& verdict) const;
-  // The iteration ends with the last optimizer that it waits for; then the scale moves.
+  // Removes the optimizer from the awaited ones. When none is left the iteration ends and the scale
+  // is updated.
   void leave_iteration();
   void check_backward_ended(const char* call) const;
 };
 
-// Backward of a loss whose gradients are for these sessions' optimizers, all of one call of boost.
+// Runs backward of a loss whose gradients are for these sessions' optimizers, all from one boost
+// call.
 void backward(const Tensor& loss, const std::vector<Session*>& sessions,
               const ScaleLossOptions& options);
 

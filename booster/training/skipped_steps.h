@@ -1,7 +1,7 @@
 // SkippedSteps: notices that a training makes no progress because step after step is skipped.
 //
 // An occasional skipped step is normal, and a loss scale that begins too high comes down by
-// skipping. Two cases are reported, once per row of skipped steps. First: at least `interval`
+// skipping. Two cases are reported, once per run of skipped steps. First: at least `interval`
 // skipped steps with a strategy whose loss scale does not shrink on overflow (none, or a constant
 // one). Second: the scale has come down to 1, so the scale does not cause the overflow.
 //

@@ -13,8 +13,8 @@ bool Iteration::awaits(const Optimizer& optimizer) const {
   return std::ranges::find(awaited, optimizer) != awaited.end();
 }
 
-// An overflow in one optimizer's gradients is one of the whole iteration. The report shares the
-// verdict's flag, so it is added to only as a copy.
+// An overflow in one optimizer's gradients counts for the whole iteration. The report shares the
+// verdict's flag, so later additions go to a copy.
 void Iteration::add(const Verdict& verdict, const Optimizer& optimizer) {
   stepped = true;
   if (!verdict.found_inf.defined()) return;
@@ -32,8 +32,8 @@ void Session::leave_iteration() {
   precision->update({std::exchange(iteration->found_inf, {}), {}, {}});
 }
 
-// The norm of the true gradients, where it is known already, or where all ranks must work it out
-// together: a report may be asked on one rank alone.
+// Returns the norm of the true gradients if it is known, or if all ranks must compute it together:
+// one rank alone may ask for a report's norm.
 Tensor Session::known_norm(const Verdict& verdict) const {
   const Tensor clipped = optimizer.clipped_norm();
   if (clipped.defined() || !optimizer.shares_norms()) return clipped;
@@ -44,25 +44,25 @@ StepReport Session::step() {
   const OneThread::Scope alone(iteration->thread, "optimizer");
   const kernels::TraceScope span("step", kernels::SpanKind::phase);
   const GradientKeeper::Scope mine;
-  settle("optimizer.step");      // what the program wrote counts
+  settle("optimizer.step");      // takes over what the program wrote
   sync_grads("optimizer.step");  // every gradient is the global one
   const std::vector<Tensor> gradients = optimizer.gradients();
   const bool counts = !gradients.empty() || iteration->awaits(optimizer);
-  Verdict verdict = precision->inspect(optimizer);  // are mine all finite?
+  Verdict verdict = precision->inspect(optimizer);  // are this rank's finite?
   if (verdict.found_inf.defined())
-    plugin->agree(verdict.found_inf, Among::everybody);  // are everybody's?
+    plugin->agree(verdict.found_inf, Among::everybody);  // are all ranks' finite?
   if (watcher) watcher->step_begins(verdict);
   const StepReport report(verdict, known_norm(verdict), gradients, precision);
   optimizer.step({.found_inf = device_float(verdict.found_inf),  // unscale, clip and update masters
                   .inverse_scale = device_float(verdict.inverse_scale)});  // and copies in one pass
-  plugin->sync_params(optimizer);     // where ranks update parts
-  optimizer.settle_masters();         // and working copies follow
-  iteration->loans->open(optimizer);  // who looks sees true gradients
+  plugin->sync_params(optimizer);     // if ranks update parts
+  optimizer.settle_masters();         // working copies follow
+  iteration->loans->open(optimizer);  // programs now read true gradients
   if (counts) {
     skipped.add(verdict);
     iteration->add(verdict, optimizer);
   }
-  leave_iteration();  // the last one: grow or back off
+  leave_iteration();  // after the last optimizer: grow or back off
   look_for_frozen_statistics();
   pass_on_notes();
   if (watcher) watcher->step_ends(report);

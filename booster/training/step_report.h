@@ -12,7 +12,7 @@ namespace booster {
 
 class StepReport {
  public:
-  // `norm` of the true gradients before clipping; if undefined, grad_norm() computes it.
+  // `norm`: norm of the true gradients before clipping; if undefined, grad_norm() computes it.
   StepReport(Verdict verdict, Tensor norm, std::vector<Tensor> gradients,
              std::shared_ptr<const Precision> precision);
 
@@ -20,9 +20,9 @@ class StepReport {
   bool skipped() const;
   // Returns the loss scale of this step; 1 in strategies without one.
   double loss_scale() const;
-  // Returns what the loss scaler has refused so far and what that means, or "". A refusal: the
-  // scaler keeps a scale since a new one would no longer help, and training may not recover. Waits
-  // for the device.
+  // Returns a description of what the loss scaler has refused so far and its meaning, or "". A
+  // refusal: the scaler keeps a scale because a new one would no longer help, and training may not
+  // recover. Waits for the device.
   std::string refusal() const { return precision_->refusal(); }
   // Returns the Euclidean norm of the true gradients before clipping by norm. Costs a pass over
   // them unless they were clipped; call it before the next backward pass.

@@ -25,7 +25,7 @@ double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// The mean over all tokens of a batch (n, tokens).
+// Returns the mean loss over all tokens of a batch (n, tokens).
 Tensor next_token_loss(const Tensor& logits, const Tensor& target) {
   return cross_entropy(flatten(logits, 0, 1), flatten(target));
 }
@@ -66,7 +66,7 @@ Trainer::Trainer(const Config& config, const World& world)
     total_steps_ = std::min(total_steps_, most);
   boosted_ = booster_.boost(model, optimizer, next_token_loss, loader,
                             make_lr_scheduler(config, optimizer, total_steps_));
-  // Weights are the same on all ranks; dropout differs where the data do.
+  // Weights are the same on all ranks; dropout differs between ranks with different data.
   seed_ranks(seed, booster_.plugin().mesh());
   example::on_first_rank(world, "train.output_dir", [&] { folder_.emplace(output_); });
   resume();
@@ -80,7 +80,8 @@ int Trainer::run() {
   example::catch_stop_signals();
   logged_at_ = seconds();
   while (signal_ == 0 && (step_ < total_steps_ || validated_step_ != step_)) {
-    // A training that was stopped in the validation between two epochs goes on with that.
+    // A training that was stopped in the validation between two epochs resumes with that
+    // validation.
     const bool due =
         step_ > 0 && validated_step_ != step_ && boosted_->dataloader.state().batch == 0;
     if (!due && step_ < total_steps_) train_epoch();
@@ -156,13 +157,13 @@ void Trainer::after_step(double loss, const StepReport& report) {
     logged_at_ = seconds();
   }
   const auto every = config_.get<int64_t>("train.checkpoint_every");
-  // The last step is saved behind its validation.
+  // The last step is saved after its validation.
   if (every > 0 && step_ % every == 0 && step_ < total_steps_ && signal_ == 0) save_if_possible();
 }
 
-// Each window of the end of the text counts once, on any number of ranks. All of these run forward
-// equally often, because it may be a collective: one that has no window left takes one for nothing.
-// A stop signal ends it without a result.
+// Evaluates each window of the validation text once, on any number of ranks. All ranks run the same
+// number of forward passes, because a forward may be collective; a rank with no window left runs
+// one whose result is ignored. A stop signal ends the validation without a result.
 void Trainer::validate() {
   const NoGradGuard no_grad;
   const Windows& windows = texts_.validation;
@@ -193,15 +194,15 @@ void Trainer::validate() {
                                step_, loss, loss / std::log(2.0)));
 }
 
-// What the model writes behind the first bytes of the text for validation: each byte is drawn from
-// the model's distribution, as the largest of the logits with Gumbel noise.
+// Returns text that the model writes after the first bytes of the validation text. Each byte is
+// drawn from the model's distribution: the largest logit after adding Gumbel noise.
 std::string Trainer::sample() {
   const auto length = config_.get<int64_t>("train.sample_bytes");
   if (length == 0) return "";
   const NoGradGuard no_grad;
   Generator generator(config_.get<uint64_t>("train.seed"));  // all ranks draw the same
   const Tensor first = select(texts_.validation.inputs, 0, 0);
-  // Ranks may share the tokens: what they read is a multiple of their number, where one fits.
+  // Ranks may share the tokens, so the context length is a multiple of their number where one fits.
   const int64_t window = first.size(0), share = std::min<int64_t>(world_.size, window);
   const int64_t most = window / share * share, given = std::min<int64_t>(16, window);
   const Device device = boosted_->model.unwrap().parameters()[0].tensor.device();
@@ -210,7 +211,7 @@ std::string Trainer::sample() {
   for (int64_t i = 0; i < length; ++i) {
     const auto seen = std::min(most, static_cast<int64_t>(text.size()));
     std::vector<uint8_t> read(text.end() - seen, text.end());
-    // What comes behind a token changes nothing for it.
+    // Padding changes nothing: no token depends on a later one.
     while (static_cast<int64_t>(read.size()) % share != 0) read.push_back(0);
     const Tensor ids = from_vector(read, {1, static_cast<int64_t>(read.size())}).to(device);
     const Tensor logits = select(select(boosted_->model(ids), 0, 0), 0, seen - 1);
@@ -245,11 +246,11 @@ void Trainer::save() {
   write_checkpoint();
 }
 
-// Between steps a checkpoint that cannot be written is no reason to end: the next may work.
+// Between steps a failed checkpoint does not end the training: the next may succeed.
 void Trainer::save_if_possible() {
   check_weights();
   const bool saved = example::attempt([this] { write_checkpoint(); }, first_rank());
-  if (!saved) world_.group().barrier();  // an error if a rank has died
+  if (!saved) world_.group().barrier();  // throws if a rank has died
 }
 
 void Trainer::resume() {

@@ -1,5 +1,5 @@
-// The training of the example: the loop of the README, with validation, metrics, checkpoints and a
-// sample of what the model writes.
+// The example's training: the README's loop, with validation, metrics, checkpoints and sample texts
+// that the model writes.
 #pragma once
 
 #include "examples/gpt2_text/text.h"
@@ -39,8 +39,8 @@ class Trainer {
   booster::Booster booster_;
   Texts texts_;
   std::optional<booster::Boosted> boosted_;
-  std::optional<example::OutputFolder> folder_;  // rank 0's
-  std::optional<example::RunFiles> files_;       // rank 0's
+  std::optional<example::OutputFolder> folder_;  // rank 0 only
+  std::optional<example::RunFiles> files_;       // rank 0 only
   int64_t accumulate_, total_steps_ = 0, log_every_, step_ = 0, skipped_ = 0;
   int64_t tokens_per_batch_ = 0, metrics_bytes_ = 0, signal_ = 0;
   int64_t tokens_ = 0;  // trained on since the last line of metrics

@@ -72,7 +72,7 @@ Model make_network(const Settings& settings) {
   return model;
 }
 
-// Noise for one network, numbers in [0, 1) for the other.
+// Makes normal noise for one network, uniform values in [0, 1) for the other.
 std::vector<Batch> make_batches(const Settings& settings) {
   manual_seed(101);
   const Shape shape = {settings.batch, settings.width};
@@ -93,7 +93,7 @@ Result train(const Settings& settings, const std::vector<Batch>& batches, const 
   const int64_t total = settings.epochs * settings.batches;
   opt.zero_grad();
   for (int64_t i = 0; i < total; ++i) {
-    if (i == 1) start = Clock::now();  // the first batch also prepares
+    if (i == 1) start = Clock::now();  // leaves out the first batch, which also initialises
     const auto& [input, target] = batches[i % settings.batches];
     const Tensor loss = loss_fn(net(input), target);
     booster.backward(loss, opt);
@@ -121,7 +121,7 @@ std::vector<Strategy> strategies_of(const Settings& settings) {
   return strategies;
 }
 
-// The other strategies are compared with the first.
+// Prints the results; compares the other strategies with the first.
 void print_table(const Settings& settings, const std::vector<Strategy>& strategies,
                  const std::vector<Batch>& batches, int64_t accumulate) {
   fmt::print(
@@ -172,7 +172,7 @@ int main(int argc, char** argv) {
   fmt::print("{} x Linear {}{}, {} rows, {} batches, SGD {}, 16 bits are {}\n", settings.layers,
              settings.width, settings.relu() ? " with ReLU" : "", settings.batch,
              settings.batches * settings.epochs, settings.lr, settings.dtype);
-  const auto strategies = strategies_of(settings);  // a wrong one is an error before any training
+  const auto strategies = strategies_of(settings);  // throws for a wrong one before any training
   const auto batches = make_batches(settings);
   print_table(settings, strategies, batches, 1);
   if (settings.accumulate > 1) print_table(settings, strategies, batches, settings.accumulate);

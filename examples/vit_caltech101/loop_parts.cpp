@@ -11,7 +11,8 @@ using namespace booster;
 
 namespace {
 
-// The share of a step's loss that one of its batches has. A mean over all rows weights them itself.
+// Returns the criterion for one of `parts` batches: its share of the step's loss. With loss_mean
+// "rows" booster weights the batches itself.
 Criterion share_of_step(const Booster& booster, const Criterion& loss_fn, int64_t parts) {
   if (parts == 1 || booster.loss_mean() == "rows") return loss_fn;
   return [loss_fn, parts](const Tensor& y, const Tensor& target) {
@@ -39,7 +40,7 @@ double backward(const Booster& booster, Boosted& boosted, const Batch& batch, in
   const Criterion share = share_of_step(booster, loss_fn, parts);
   Tensor loss;
   if (booster.plugin().layout().pipeline > 1) {
-    const Batch* one = &batch;  // the loader's own iterator would be a batch ahead of a checkpoint
+    const Batch* one = &batch;  // the loader's own iterator would run a batch ahead of a checkpoint
     loss = booster.execute_pipeline(one, net, share, opt);
   } else {
     loss = share(net(batch.image), batch.label);
@@ -56,7 +57,7 @@ nlohmann::json own_settings(const Config& config) {
   };
   const nlohmann::json& all = config.to_json();
   for (const char* section : {"data", "train", "model"}) add(section, all.at(section));
-  // Where the model has a size of its own, data.img_size says nothing.
+  // If the model has its own image size, data.img_size has no effect.
   if (settings.contains("model.img_size")) settings["data.img_size"] = settings["model.img_size"];
   add("booster.plugin", all.at("booster").at("plugin"));
   return settings;
@@ -66,7 +67,7 @@ void check_steps_left(const Config& config, const DataLoader& data, int64_t step
   const auto epochs = config.get<int64_t>("train.epochs");
   const auto accumulate = config.get<int64_t>("train.accumulate");
   const int64_t steps_per_epoch = steps_of_epoch(data, accumulate);
-  // One that stands at its last step has ended; train.max_steps may be what ends it.
+  // A training at its last step has ended; train.max_steps may be what ended it.
   if (step <= total || total < epochs * steps_per_epoch) return;
   const LoaderState at = data.state();
   const bool at_end = at.batch == data.size();

@@ -25,7 +25,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// That of the head where layers have rates of their own (optimizer.layer_decay).
+// Returns the learning rate of the head if layers have their own rates (optimizer.layer_decay).
 double largest_rate(BoostedOptimizer& optimizer) {
   double largest = 0;
   for (int group = 0; group < optimizer.unwrap().group_count(); ++group)
@@ -33,7 +33,7 @@ double largest_rate(BoostedOptimizer& optimizer) {
   return largest;
 }
 
-// "1 step", "2 steps"
+// Returns "1 step" or "2 steps".
 std::string counted(int64_t n, const char* thing) {
   return fmt::format("{} {}{}", n, thing, n == 1 ? "" : "s");
 }
@@ -44,7 +44,7 @@ int Trainer::run() {
   try {
     return train();
   } catch (const Error&) {
-    attempt([&] { instruments_->finish_alone(); });  // the doctor may have seen why
+    attempt([&] { instruments_->finish_alone(); });  // the doctor may have seen the reason
     folder_.reset();
     throw;
   }
@@ -93,7 +93,7 @@ void Trainer::announce() {
     progress_->say("mixed_precision auto: " + auto_precision().reason);
 }
 
-// The hardware and software behind the result; finish() adds what the end knows.
+// Writes the hardware and software behind the result; finish() adds what is known at the end.
 void Trainer::write_run_record() {
   files_->record = {{"config", config_.to_json()},
                     {"command", command_line()},
@@ -109,8 +109,8 @@ void Trainer::write_run_record() {
   files_->write_record();
 }
 
-// The rest of an epoch, and its validations. Of a checkpoint that lies between the two, the loader
-// stands at the end of that epoch, or at the start of the next.
+// Runs the rest of an epoch and its validations. In a checkpoint between the two, the loader is at
+// the end of that epoch or at the start of the next.
 Trainer::Ending Trainer::epoch() {
   DataLoader& data = boosted_->dataloader;
   const LoaderState at = data.state();
@@ -124,10 +124,10 @@ Trainer::Ending Trainer::epoch() {
   if (!at_end && !at_next && step_ < total_steps_)
     if (const Ending early = train_epoch(); early != Ending::none) return early;
   if (validated_step_ != step_) {
-    if (step_ < total_steps_) data.prepare();  // of the next epoch
+    if (step_ < total_steps_) data.prepare();  // for the next epoch
     if (const Ending early = evaluate(); early != Ending::none) return early;
   }
-  validated_parts_ = part_of_epoch(data.state().batch);  // none, of the next
+  validated_parts_ = part_of_epoch(data.state().batch);  // 0 at the start of the next epoch
   if (step_ < total_steps_) ++epoch_;
   return Ending::none;
 }
@@ -142,10 +142,10 @@ Trainer::Ending Trainer::train_epoch() {
   const auto waiting = time_.spend_on(Activity::data);
   for (auto batch = data.begin();; ++batch) {
     if (batch == data.end()) return agreed_ending();
-    // Between steps only: a forward pass has moved random numbers and statistics on.
+    // Only between steps: a forward pass already changed random state and statistics.
     if (const Ending early = micro == 0 ? agreed_ending() : Ending::none; early != Ending::none) {
       const LoaderState at = data.state();
-      if (at.batch > 0) data.load_state({at.epoch, at.batch - 1});  // it waits for the next run
+      if (at.batch > 0) data.load_state({at.epoch, at.batch - 1});  // the next run takes this batch
       return early;
     }
     const auto training = time_.spend_on(Activity::training);
@@ -215,7 +215,7 @@ void Trainer::log(const StepResult& result) {
   seconds_sum_ = 0;
 }
 
-// What a rank has seen that ends the training of all. Collective.
+// Returns the reason to end that any rank has seen; the same on all ranks. Collective.
 Trainer::Ending Trainer::agreed_ending() {
   const bool lost = first_rank() && folder_->lost();
   const auto any = largest(world_, {lost, losses_.found(), stop_signal()});
@@ -255,8 +255,8 @@ int Trainer::end_early(Ending ending) {
   return 128 + static_cast<int>(signal_);
 }
 
-// Where nothing stands in its place, the training is saved there once more; what another run has
-// there by now is left alone.
+// Saves the training again if its folder is missing; a folder that another run has put there stays
+// untouched. Then throws.
 void Trainer::folder_is_lost() {
   const bool stands = !first_rank() || std::filesystem::exists(output_);
   const bool gone = largest(world_, {!stands})[0] != 0;
@@ -267,7 +267,7 @@ void Trainer::folder_is_lost() {
                                         : "another run may be there, so nothing more was written");
 }
 
-// What a training leaves behind beside its weights, at its end.
+// Writes the results other than weights at the end of the training.
 void Trainer::finish() {
   const auto bad = on_all_ranks(bad_images(), world_);
   if (!bad.empty()) progress_->say(describe_bad_images(bad));

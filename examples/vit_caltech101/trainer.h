@@ -1,4 +1,4 @@
-// The training of the example: the loop of the README, with evaluation, metrics and checkpoints.
+// The example's training: the README's loop, with evaluation, metrics and checkpoints.
 #pragma once
 
 #include "examples/vit_caltech101/best_validation.h"
@@ -30,7 +30,7 @@ class Trainer {
     double loss = 0;
     booster::StepReport report;
   };
-  // What ends a training before its last step; the same on all ranks.
+  // Why a training ends before its last step; the same on all ranks.
   enum class Ending { none, signal, non_finite, folder_lost, no_better };
 
   void count_steps(const booster::DataLoader& loader, int64_t images_of_batch);
@@ -60,21 +60,21 @@ class Trainer {
   [[noreturn]] void folder_is_lost();
   void finish();
 
-  // Those of this rank, in both sets.
+  // The bad images of this rank, in both data sets.
   std::vector<booster::BadImage> bad_images() const;
   std::string first_bad_image() const;
   bool first_rank() const { return world_.rank == 0; }
 
   TimeAccount time_;  // of this rank
-  booster::Config config_;  // with what the data say
+  booster::Config config_;  // with the values that the data determine
   booster::World world_;
   std::filesystem::path output_;
   booster::Booster booster_;
   Datasets datasets_;
-  std::optional<OutputFolder> folder_;  // rank 0's
+  std::optional<OutputFolder> folder_;  // rank 0 only
   std::optional<booster::Boosted> boosted_;
   std::optional<Validation> validation_;
-  std::optional<RunFiles> files_;  // rank 0's
+  std::optional<RunFiles> files_;  // rank 0 only
   std::optional<ProgressDisplay> progress_;
   std::optional<Instruments> instruments_;
   std::optional<booster::ParameterAverage> average_;
@@ -85,7 +85,7 @@ class Trainer {
   int64_t validated_parts_ = 0;  // of the epoch
   int64_t metrics_bytes_ = 0, signal_ = 0;
   std::chrono::steady_clock::time_point saved_at_ = std::chrono::steady_clock::now();
-  nlohmann::json resumed_;  // from which step, and what was changed; null: it did not
+  nlohmann::json resumed_;  // from which step, and what changed; null if it did not resume
   double seconds_sum_ = 0, wait_before_ = 0;
   int64_t images_sum_ = 0, skipped_ = 0;
   double images_per_second_ = 0, last_top1_ = 0;

@@ -22,7 +22,7 @@ BestValidation best_validation(const Config& config) {
           config.get<double>("train.early_stopping_min_delta")};
 }
 
-// With a checkpoint the model goes on with the weights of that.
+// Returns the new model. If there is a checkpoint, its weights replace model.weights.
 Model starting_model(const Config& config, bool tells) {
   const std::filesystem::path output = config.get<std::string>("train.output_dir");
   std::error_code error;
@@ -33,7 +33,7 @@ Model starting_model(const Config& config, bool tells) {
                     });
 }
 
-// Mixup smooths the labels that it makes itself.
+// Returns the criterion. Mixup smooths the labels that it makes, so the criterion does not.
 Criterion criterion_of(const Config& config) {
   const double smoothing = mixes(config) ? 0 : config.get<double>("train.label_smoothing");
   return CrossEntropyLoss({.label_smoothing = smoothing});
@@ -68,7 +68,7 @@ Trainer::Trainer(const Config& config, const World& world)
   count_steps(loader, options.batch_size * mesh.size("data"));
   auto scheduler = make_lr_scheduler(config, optimizer, total_steps_);
   boosted_ = booster_.boost(model, optimizer, criterion_of(config), loader, scheduler);
-  // Weights are the same on all ranks; dropout must differ where data do.
+  // Weights are the same on all ranks; dropout must differ between ranks with different data.
   seed_ranks(seed, mesh);
   if (const double decay = config.get<double>("train.ema_decay"); decay > 0)
     average_.emplace(boosted_->optimizer.unwrap(),
@@ -92,7 +92,7 @@ void Trainer::count_steps(const DataLoader& loader, int64_t images_of_batch) {
   if (max_steps > 0) total_steps_ = std::min(total_steps_, max_steps);
 }
 
-// Takes the output folder, goes on with what it holds, and opens what will be written there.
+// Locks the output folder, resumes from its contents, and opens the files to write there.
 void Trainer::open_output() {
   on_first_rank(world_, "train.output_dir", [&] { folder_.emplace(output_); });
   resume();

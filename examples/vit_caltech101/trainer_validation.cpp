@@ -1,4 +1,4 @@
-// When a trainer validates, and what follows from the results.
+// When a trainer validates, and how it uses the results.
 #include "examples/vit_caltech101/trainer.h"
 
 #include "examples/vit_caltech101/agreement.h"
@@ -33,7 +33,8 @@ std::string told(const Validation::Result& result) {
 
 }  // namespace
 
-// An epoch's end validates by itself; within it, after each of equal parts.
+// Returns how many equal parts of the epoch these batches complete. Returns 0 at the epoch's end,
+// which validates anyway.
 int64_t Trainer::part_of_epoch(int64_t batches) const {
   const int64_t parts = config_.get<int64_t>("train.validations_per_epoch");
   const int64_t part = batches * parts / boosted_->dataloader.size();
@@ -86,7 +87,7 @@ void Trainer::record(const Validation::Result& result,
                              averaged ? "; of the averages " + told(*averaged) : ""));
 }
 
-// Keeps the training if it is the best, and ends it if no better one is to be expected.
+// Saves the training if it is the best so far. Ends it if no better one is expected.
 Trainer::Ending Trainer::judge(const Validation::Result& result) {
   const auto metric = config_.get<std::string>("train.eval_metric");
   const bool best = best_.see(step_, metric_of(result, metric));

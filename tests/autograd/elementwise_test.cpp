@@ -35,8 +35,7 @@ const BinaryRow binary_rows[] = {
 #include "kernels/elementwise.def"
 };
 
-// Inside the domain of every function of the table, and away from the kinks at whole and half
-// numbers.
+// Returns values in the domain of the function, away from the kinks at integers and half-integers.
 Tensor domain(const std::string& name, const Shape& shape) {
   const bool positive = name == "log" || name == "sqrt" || name == "rsqrt" || name == "pow";
   return add(random_f64(shape, positive ? 0.3 : 0.1, 1.9),
@@ -85,7 +84,7 @@ double oracle(const std::string& name, double a, double b) {
   return 0;
 }
 
-// Relative error that one rounding and the vector math may leave.
+// Relative error allowed for one rounding and the vector math.
 double tolerance(DType dtype) {
   switch (dtype) {
     case DType::f64: return 1e-14;
@@ -185,7 +184,7 @@ TEST_CASE("dtypes of mixed arguments promote as in PyTorch") {
 
 namespace {
 
-// Whether no element of |-0| has a sign.
+// Returns whether abs(-0) is +0 in every element.
 bool drops_sign_of_zero(const Shape& shape, DType dtype, Device device) {
   const Tensor x = full(shape, -0.0, {dtype, device}), y = abs(x);
   const auto before = x.to_vector<double>(), after = y.to_vector<double>();

@@ -1,4 +1,4 @@
-// In-place calls on the tape: what they write keeps its gradient, or is refused.
+// In-place calls on the tape: what they write keeps its gradient, or the call throws.
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/random/random.h"
@@ -58,7 +58,7 @@ TEST_CASE("a result that was changed in place has the gradients of what it becam
   CHECK(x.grad().to_vector<float>() == Values{0, 0});
 }
 
-// The same program twice: in place, and by functions that return what they make.
+// The same program twice: in-place, and with functions that return their result.
 TEST_CASE("drawn calls in place have the gradients of the functions that return a result") {
   std::mt19937 random(5);
   for (int round = 0; round < 100; ++round) {
@@ -78,7 +78,7 @@ TEST_CASE("drawn calls in place have the gradients of the functions that return 
     }
     const Tensor last_in_place = sum(square(in_place) * a), last = sum(square(returned) * a);
     CHECK(last_in_place.item() == doctest::Approx(last.item()));
-    // They share what they read, so that none of it may be freed.
+    // Both graphs share saved tensors, so neither may be freed.
     const GradientOptions keep = {.retain_graph = true, .create_graph = true};
     const auto got = gradients(last_in_place, {a, b}, keep), want = gradients(last, {a, b}, keep);
     const auto is_alike = [](const Tensor& x, const Tensor& y) {  // undefined: zeros
@@ -139,7 +139,7 @@ TEST_CASE("without gradients in-place changes are not recorded, whatever they re
   buffer[1].copy_(x.detach());
   CHECK_FALSE(buffer.requires_grad());
   Tensor whole = zeros({2}, {.dtype = DType::i64});
-  whole.copy_(x);  // whole numbers have no gradients
+  whole.copy_(x);  // integers have no gradients
   CHECK_FALSE(whole.requires_grad());
 }
 

@@ -1,4 +1,4 @@
-// What masks are refused for.
+// Errors for invalid masks.
 #include "core/autograd/functions.h"
 #include "tests/error_of.h"
 

@@ -1,5 +1,5 @@
-// Functions of a dimension, given a tensor without any: PyTorch 2.15 takes 0 and -1, as for a
-// vector of one element, or refuses both.
+// Functions of a dimension, for a tensor without dimensions: PyTorch 2.15 accepts 0 and -1, as for
+// a vector of one element, or refuses both.
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "tests/error_of.h"
@@ -16,8 +16,8 @@ namespace {
 struct DimCase {
   const char* name;
   std::function<Tensor(const Tensor& x, int64_t dim)> call;
-  double value;      // of 5
-  double slope = 1;  // of the result by x; none of whole numbers
+  double value;      // for input 5
+  double slope = 1;  // derivative of the result; none for integers
   Shape shape = {};
 };
 

@@ -1,5 +1,5 @@
-// Numbers as arguments, for tensors whose dtype may not hold them: the results and the errors of
-// PyTorch. Golden file: tests/golden/make_scalars.py.
+// Scalar arguments for tensors whose dtype may not hold them: PyTorch's results and errors. Golden
+// file: tests/golden/make_scalars.py.
 #include "core/autograd/functions.h"
 #include "tests/error_of.h"
 #include "tests/golden_folder.h"

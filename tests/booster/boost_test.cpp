@@ -1,5 +1,5 @@
-// What may be boosted, and what the unboosted handles may still do: nothing that would take scaled
-// or local gradients for true ones.
+// What may be boosted, and which calls the unboosted handles still allow: none that would take
+// scaled or local gradients for true ones.
 #include "booster/booster.h"
 #include "tests/parallel/ranks.h"
 #include "tests/strategy_levels.h"
@@ -37,7 +37,7 @@ std::vector<double> values(const Model& model) {
   return all;
 }
 
-// Everything on unboosted handles that would use gradients as they are, or forget them alone.
+// Every call on unboosted handles that would use gradients as they are, or discard them on its own.
 struct Misuse {
   const char* says;
   std::function<void(const Model&, Optimizer)> call;
@@ -54,7 +54,7 @@ const std::vector<Misuse> misuses = {
      [](const Model& m, Optimizer) { clip_grad_value_(m.parameters(), 1); }},
     {"want step() of", [](const Model& m, Optimizer) { SGD(m.parameters(), {.lr = 1}).step(); }}};
 
-// Some steps; before each of its calls all mistakes are made, if any.
+// Trains a few steps; makes all mistakes before each of its calls.
 std::vector<double> train(const StrategyLevel& strategy, const std::vector<Misuse>& mistakes) {
   Booster booster({.mixed_precision = strategy.make});
   Model model = small_model();
@@ -75,7 +75,7 @@ std::vector<double> train(const StrategyLevel& strategy, const std::vector<Misus
     if (step == 3) opt.clip_grad_by_value(0.001);
     go_wrong();
     opt.step();
-    optimizer.set_lr(0.05 * (step + 1));  // schedulers have the unboosted handle
+    optimizer.set_lr(0.05 * (step + 1));  // schedulers hold the unboosted handle
   }
   return values(model);
 }
@@ -139,7 +139,7 @@ TEST_CASE("a model or optimizer is boosted once, and again when its boosted hand
     for (const auto& [name, tensor] : model.parameters()) CHECK_FALSE(tensor.grad().defined());
     CHECK_NOTHROW(optimizer.zero_grad());
     if (is_16_bit(model.parameters()[0].tensor.dtype()) && std::string(strategy.name) != "fp8")
-      continue;  // Apex wants f32 models, and others need not take 16-bit ones
+      continue;  // Apex needs f32 models; other strategies need not accept 16-bit ones
     auto [net, opt] = booster.boost(model, optimizer);
     booster.backward(mean(cast(net(inputs(1)), DType::f32)), opt);
     CHECK_FALSE(opt.step().skipped());

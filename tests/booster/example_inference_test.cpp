@@ -1,4 +1,4 @@
-// The example with a model that it has trained: --evaluate and --predict.
+// The example with a trained model: --evaluate and --predict.
 #include "tests/booster/example.h"
 
 #include <doctest/doctest.h>
@@ -9,7 +9,7 @@ using namespace booster;
 
 namespace {
 
-// Dark and light images are told apart after a few steps.
+// A training that separates dark from light images after a few steps.
 struct Trained : Example {
   Trained() : Example(20) {
     const CommandResult result = run("train.epochs=2 optimizer.lr=0.01");
@@ -61,7 +61,7 @@ TEST_CASE("an evaluation finds what the training said of its last step, on any r
   CHECK(example.last_weights() == weights);
 }
 
-// Each rank has seen other batches, and the first one's statistics are saved.
+// Each rank sees other batches; rank 0's statistics are saved.
 TEST_CASE("two ranks validate the batch norms that they save, in every plugin") {
   for (const char* plugin :
        {"torch_ddp", "low_level_zero", "fsdp", R"({"name":"hybrid_parallel","zero_stage":1})"}) {
@@ -152,14 +152,14 @@ TEST_CASE("a checkpoint is named by its folder, its training or its weights' fil
     CHECK(lines[0].at("checkpoint") == wanted);
     CHECK(lines[0].at("predictions").at(0).at("class") == "light");
   }
-  // Images of another folder, by a checkpoint that is none of this training's.
+  // Images in another folder, with a checkpoint that does not belong to this training.
   const std::string named = " --set inference.checkpoint='" + training.string() + "'";
   Example::write_classes(example.root() / "more", 3);
   CHECK(infer(named + " --evaluate" + in_quotes(example.root() / "more")).says(": 6 images"));
   CHECK(infer(named + " --predict" + jpeg).says("weights: " + wanted));
   CHECK(
       infer(" --evaluate" + in_quotes(folder / "model.safetensors")).says("model.safetensors: 10"));
-  CHECK(evaluation(example).at("classes").at(1).at("name") == "light");  // of the data
+  CHECK(evaluation(example).at("classes").at(1).at("name") == "light");  // named by the data
 
   const auto refused = [&](const std::string& words, const std::string& says, int code) {
     const CommandResult result = run_command(example.command() + words);
@@ -189,7 +189,7 @@ TEST_CASE("rank 0 chooses the checkpoint, and says alone what it passed over") {
                                   "run --nproc_per_node 2") +
                   " --evaluate");
   CHECK(none.code == 1);
-  CHECK_MESSAGE(none.says("no checkpoint in "), none.output);  // whichever rank ended first
+  CHECK_MESSAGE(none.says("no checkpoint in "), none.output);  // from whichever rank ended first
 }
 
 TEST_CASE("the averages of the weights are evaluated as the training evaluated them") {
@@ -261,7 +261,7 @@ TEST_CASE("archives are evaluated as the folders that they were made of") {
   archive("light.tar", folder.string(), "light");
   CHECK(evaluated("whole.tar") == 14);
   CHECK(evaluated("inside.tar") == 14);
-  CHECK(evaluated("light.tar") == 7);  // a class, and no folder of them
+  CHECK(evaluated("light.tar") == 7);  // one class, without a folder of classes
 }
 
 TEST_CASE("without a checkpoint, or with both, nothing is evaluated") {

@@ -97,7 +97,7 @@ TEST_CASE("several ranks with the plugin for one are refused") {
   CHECK(!std::filesystem::exists(example.output()));
 }
 
-// The losses of a training's steps, and of its last validation.
+// Returns the losses of a training's steps and of its last validation.
 std::vector<double> losses(const Example& example) {
   std::vector<double> all;
   for (const auto& line : example.metric_lines())
@@ -147,7 +147,7 @@ TEST_CASE("batches that are left of an epoch make a step of their own, also wher
 }
 
 TEST_CASE("ranks without an image to validate help those that have one") {
-  const Example example(5);  // one of each class for validation, one more than batches of ranks
+  const Example example(5);  // 3 images of each class are for validation
   const CommandResult result = example.run(
       "train.epochs=1 booster.plugin=fsdp data.batch_size=1 data.validation_fraction=0.5",
       "run --nproc_per_node 3");
@@ -189,7 +189,7 @@ TEST_CASE("larger batches that leave no step to epochs that are not over are ref
   const int enough = std::stoi(none.output.substr(at + 27));
   CHECK(example.run(sets + fmt::format("data.batch_size=4 train.epochs={}", enough - 2)).code == 2);
   const auto epochs = fmt::format("data.batch_size=4 train.epochs={}", enough);
-  for (int i = 0; i < 2; ++i) {  // and once more at its end
+  for (int i = 0; i < 2; ++i) {  // and once more when it has ended
     const CommandResult more = example.run(sets + epochs);
     CHECK_MESSAGE(more.code == 0, more.output);
   }

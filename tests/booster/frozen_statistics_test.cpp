@@ -1,4 +1,4 @@
-// A batch normalisation that is frozen, and whose statistics go on moving.
+// Frozen batch normalisations whose statistics still change.
 #include "booster/booster.h"
 #include "booster/training/frozen_statistics.h"
 #include "tests/error_of.h"

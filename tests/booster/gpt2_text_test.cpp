@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* sentence = "the quick brown fox jumps over the lazy dog. ";
 
-// A text of one sentence again and again, and a small model.
+// A text that repeats one sentence, and a small model.
 class TextExample {
  public:
   TextExample() {
@@ -22,7 +22,7 @@ class TextExample {
     folder_.write("text", text);
   }
 
-  // `sets` are settings, apart by blanks; `before` precedes the program.
+  // `sets`: settings, separated by spaces. `before`: text before the program.
   std::string command(const std::string& sets, const std::string& out = "out",
                       const std::string& before = "") const {
     const std::string build = build_folder().string(), root = folder_.path().string();
@@ -50,7 +50,7 @@ class TextExample {
     for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
     return lines;
   }
-  // The loss of each step.
+  // Returns the loss of each step.
   std::vector<double> losses(const std::string& out = "out") const {
     std::vector<double> all;
     for (const auto& line : metrics(out))
@@ -67,7 +67,7 @@ class TextExample {
   TemporaryFolder folder_;
 };
 
-// Nats per byte of a model that knows how often each byte comes, and nothing else.
+// Returns the entropy of the text's byte frequencies, in nats per byte.
 double unigram_entropy() {
   std::map<char, double> counts;
   for (const char c : std::string(sentence)) ++counts[c];
@@ -91,7 +91,7 @@ TEST_CASE("gpt2_text learns its text and writes it") {
   CHECK(unigram_entropy() > 2.5);
   CHECK_MESSAGE(last["val_loss"] < 0.2, result.output);
   CHECK_MESSAGE(result.says("quick brown fox "), result.output);
-  // A training that has ended goes on to nothing but the sample, again.
+  // A finished training that is run again only writes the sample again.
   const CommandResult again = example.run(sets);
   CHECK_MESSAGE(again.says("resumed from step 150 of 150"), again.output);
   CHECK(again.says("quick brown fox "));
@@ -130,7 +130,7 @@ TEST_CASE("gpt2_text stops in a validation without a result, and validates when 
   std::string text;
   for (int i = 0; i < 6000; ++i) text += sentence;
   example.folder().write("text", text);
-  // One epoch of one step, then seconds of validation.
+  // One epoch of one step, then a validation that takes seconds.
   const std::string sets = "data.validation_fraction=0.998 data.batch_size=16 train.epochs=2";
   const CommandResult stopped = Example().run_and("step 1:", "sleep 0.2; kill -TERM $pid",
                                                   "exec env " + example.command(sets));
@@ -148,17 +148,17 @@ TEST_CASE("gpt2_text stops in a validation without a result, and validates when 
 
 TEST_CASE("gpt2_text goes on where neither metrics nor checkpoints can be written, to its end") {
   const TextExample example;
-  // Files of at most one block, as on a disk that is full.
+  // Limits files to one block, to imitate a full disk.
   const CommandResult full =
       run_command("{ trap '' XFSZ; ulimit -f 1; " + example.command("train.max_steps=9 ") + "; }");
-  CHECK_MESSAGE(full.code == 1, full.output);  // the last checkpoint is no matter of taste
+  CHECK_MESSAGE(full.code == 1, full.output);  // the last checkpoint must be saved
   CHECK_MESSAGE(full.says("metrics.jsonl: cannot be written"), full.output);
   CHECK_MESSAGE(full.says("; the training goes on"), full.output);
   CHECK_MESSAGE(full.says("validation after step 9"), full.output);
   CHECK(full.says("error: "));
   CHECK_FALSE(example.metrics().empty());
 
-  // One that was in the way comes with the next step.
+  // A checkpoint whose place was taken is saved at a later step.
   const auto checkpoint = example.folder() / "later/checkpoint";
   example.folder().write("later/checkpoint", "a file where the folder should be");
   const CommandResult later = Example().run_and(
@@ -194,7 +194,7 @@ TEST_CASE("gpt2_text: two ranks, and two batches to a step, are one rank with tw
   }
 }
 
-// 75 windows in batches of 8 are 9 batches.
+// 75 windows make 9 batches of 8; the last 3 windows are dropped.
 TEST_CASE("gpt2_text: the batches that are left of an epoch make a step of their own") {
   const TextExample example;
   const std::string sets = "model.embd_pdrop=0 model.attn_pdrop=0 model.resid_pdrop=0 ";
@@ -211,7 +211,7 @@ TEST_CASE("gpt2_text: the batches that are left of an epoch make a step of their
   const auto as_many = losses("train.epochs=2 train.accumulate=9", "as_many");
   CHECK(as_many.size() == 2 * (1 + 1));
   CHECK(losses("train.epochs=2 train.accumulate=100", "more") == as_many);
-  // One mean over all rows is the same where all count.
+  // One mean over all rows gives the same if all rows count.
   const auto rows = losses("train.epochs=2 train.accumulate=9 booster.loss_mean=rows", "rows");
   REQUIRE(rows.size() == as_many.size());
   for (size_t i = 0; i < rows.size(); ++i)
@@ -248,7 +248,7 @@ TEST_CASE("gpt2_text trains, validates and writes on a mesh as in one process") 
       CHECK(got[i][name].get<double>() ==
             doctest::Approx(want[i][name].get<double>()).epsilon(1e-4));
     }
-    // What it writes is drawn by the same numbers.
+    // The sample is drawn with the same random values.
     const std::string tail = alone.output.substr(alone.output.rfind("results in"));
     CHECK_MESSAGE(result.says(tail.substr(tail.find('\n') + 1, 20)), result.output);
   }

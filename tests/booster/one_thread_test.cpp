@@ -12,7 +12,7 @@ using namespace booster;
 
 namespace {
 
-// Two threads meet in it, if they come.
+// A gate at which one thread waits until another opens it.
 class Gate {
  public:
   void open() {

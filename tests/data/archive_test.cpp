@@ -1,4 +1,4 @@
-// Tar and zip files as data sets: the same as the folder that they were made of.
+// Tar and zip files as data sets: they equal the folder from which they were made.
 #include "core/data/archives/archive.h"
 #include "core/data/datasets/image_dataset.h"
 #include "tests/data/files.h"
@@ -17,7 +17,7 @@ namespace {
 
 using Tree = std::map<std::string, std::string>;  // bytes by name
 
-// Sets of class folders with images, and what must be left out.
+// Returns class folders with images, and files that a data set must ignore.
 Tree drawn_tree(std::mt19937& random) {
   const auto below = [&](int n) { return std::uniform_int_distribution(0, n - 1)(random); };
   Tree tree;
@@ -61,7 +61,7 @@ std::string padded(std::string bytes) {
   return bytes;
 }
 
-// Long names by a header of GNU's or of pax.
+// Writes long names in a GNU or a pax header.
 std::string tar_of(const Tree& tree, bool pax) {
   std::string file;
   for (const auto& [name, bytes] : tree) {
@@ -95,8 +95,8 @@ struct ZipEntry {
   std::string name, bytes;
   bool deflate = false;
   uint16_t method = 0, flags = 0;
-  int64_t claimed = -1;  // bytes; -1: the truth
-  bool is_link = false;  // as Unix writes it; `bytes` are where it leads
+  int64_t claimed = -1;  // bytes; -1: the true size
+  bool is_link = false;  // as Unix writes it; `bytes` is its target
 };
 
 std::string zip_of(const std::vector<ZipEntry>& entries, const std::string& comment = "") {
@@ -190,7 +190,8 @@ TEST_CASE("a tar or a zip of a folder is the same data set as the folder") {
 
 namespace {
 
-// A hard or symbolic link; where it leads stands in the header, or before it where it is long.
+// Returns a hard or symbolic link. The header holds its target, or an entry before it does if the
+// target is long.
 std::string tar_link(const std::string& name, const std::string& target, char type) {
   std::string header = tar_header(name, 0, type), before;
   if (target.size() > 100)
@@ -203,7 +204,7 @@ std::string tar_link(const std::string& name, const std::string& target, char ty
   return before + header;
 }
 
-// The data set at `root`, and the line that its listing reports.
+// Returns the data set at `root` and the line that its listing reports.
 std::pair<ImageFolder, std::string> reported(const std::string& root) {
   std::string line;
   ImageFolder dataset(root, {.report = [&](const std::string& text) { line = text; }});
@@ -295,7 +296,7 @@ TEST_CASE("archives that are hostile, damaged or of another kind give clear erro
   CHECK(contains(error(""), "neither a zip nor a tar"));
   const std::string tar = tar_of({{"a/1.jpg", std::string(2000, 'y')}}, false);
   CHECK(contains(error(tar.substr(0, 1000)), "cut short"));
-  CHECK(contains(error(tar.substr(0, 512 + 2000)), "cut short"));  // within what fills the block
+  CHECK(contains(error(tar.substr(0, 512 + 2000)), "cut short"));  // within the block's padding
   CHECK(contains(error(tar.substr(0, 512 + 2047)), "cut short"));
   CHECK(error(tar.substr(0, 512 + 2048)) == "");  // a warning: the end is missing
   std::string wrong = tar;

@@ -12,7 +12,7 @@ namespace {
 
 const Compose to_tensor{Resize(ImageSize(6, 6)), ToTensor(), Gray2RGB()};
 
-// `images` JPEG files for each class.
+// Writes `images` JPEG files for each class.
 void write_classes(const TemporaryFolder& folder, const std::string& root,
                    const std::vector<std::string>& classes, int images) {
   for (size_t c = 0; c < classes.size(); ++c)
@@ -160,7 +160,7 @@ TEST_CASE("a split takes its fraction of each class, the same for the same seed"
   const ImageFolder dataset(folder / "set");
   const auto [train, validation] = dataset.split(0.2, 7);
   CHECK(train.size() + validation.size() == dataset.size());
-  CHECK(validation.size() == 6);  // a class of one image stays in training
+  CHECK(validation.size() == 6);  // a class with one image stays in training
   std::set<std::string> seen;
   int per_class[4] = {};
   for (int64_t i = 0; i < validation.size(); ++i) {

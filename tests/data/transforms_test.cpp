@@ -119,7 +119,7 @@ TEST_CASE("RandomResizedCrop keeps to its ranges and uses all of them") {
   }
   CHECK(smallest < 0.1);
   CHECK(largest > 0.95);
-  CHECK(std::abs(sum / n - 0.45) < 0.02);  // torchvision: 0.449; many large ones do not fit
+  CHECK(std::abs(sum / n - 0.45) < 0.02);  // torchvision: 0.449; many large areas do not fit
 }
 
 TEST_CASE("RandomResizedCrop falls back to the largest central part of a legal shape") {

@@ -315,7 +315,7 @@ TEST_CASE(
         unrelated.to_vector<float>(),
         "cross_entropy: target is not a class; got 5 in row 1, want 0 to 4 (or ignore_index -100)",
         Error);
-    CHECK(unrelated.to_vector<float>() == std::vector<float>{1, 1});  // it is said once
+    CHECK(unrelated.to_vector<float>() == std::vector<float>{1, 1});  // the error is reported once
     CHECK(std::isnan(bad.item()));
   }
 }

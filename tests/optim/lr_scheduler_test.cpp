@@ -360,15 +360,15 @@ void add_late(Optimizer& optimizer, double lr) {
   optimizer.add_group({{{"b", leaf()}}, {{"lr", lr}}});
 }
 
-// PyTorch's schedules that change the rate that a group has: what it is after `before` steps with
-// one group and `after` more with a second one, which begins with 0.1.
+// PyTorch's schedules that update a group's current rate. Rates after `before` steps with one group
+// and `after` more with a second one, which begins with 0.1.
 struct LateGroup {
   const char* name;
   MakeSchedule make;
-  double one_step[2], three_steps[2];  // of both groups, after 1 and 4 steps, and after 3 and 2
+  double one_step[2], three_steps[2];  // both groups, after 1 and 4 steps, and after 3 and 2
 };
 
-// From PyTorch 2.15.
+// Values from PyTorch 2.15.
 const LateGroup late_groups[] = {
     {"step",
      [](auto o) { return StepLR(o, {.step_size = 2, .gamma = 0.5}); },
@@ -489,15 +489,15 @@ TEST_CASE("groups added at any step keep their proportion, and resume bit for bi
       Optimizer whole = one_group(), other = one_group();
       LRScheduler first = make(whole), second = make(other);
       for (int i = 0; i < added; ++i) first.step();
-      // Half of what the first group has now: so it stays, where a rate is base times something.
+      // Half the first group's current rate; it stays half if the schedule multiplies base rates.
       const double rate = whole.lr() / 2;
       add_late(whole, rate);
       for (int i = 0; i < saved; ++i) first.step();
-      add_late(other, rate);  // a program that resumes has it from the start
+      add_late(other, rate);  // a program that resumes adds it at the start
       second.load_state_dict(first.state_dict());
       for (int i = 0; i < 8; ++i) {
         CHECK(other.lr(0) == whole.lr(0));
-        // The given rate itself, not yet the schedule's, is in force where nothing has stepped.
+        // Before any step the given rate applies, not yet the schedule's.
         if (i > 0 || saved > 0) CHECK(other.lr(1) == whole.lr(1));
         const bool is_multiple = name == "step" || name == "multi_step" || name == "exponential" ||
                                  name == "constant" || name == "linear" || name == "lambda" ||
@@ -528,7 +528,7 @@ TEST_CASE("a group that no schedule can follow is an error that says why") {
   LambdaLR lambdas(each, std::vector<LRFactor>{[](int64_t) { return 1.0; }});
   lambdas.step();
   CHECK_NOTHROW(add_late(each, 0.1));
-  CHECK_NOTHROW(lambdas.step());  // one function is for all groups
+  CHECK_NOTHROW(lambdas.step());  // a single function applies to all groups
   Optimizer two = SGD({{{{"a", leaf()}}}, {{{"c", leaf()}}}}, {.lr = 1});
   const LRFactor same = [](int64_t) { return 1.0; };
   LambdaLR one_each(two, std::vector<LRFactor>{same, same});

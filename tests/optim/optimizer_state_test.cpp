@@ -206,6 +206,6 @@ TEST_CASE("a parameter that moved to another group is refused, or adopted where 
   CHECK(now.state_dict().tensors.at("b.exp_avg").to_vector<float>() ==
         saved.state_dict().tensors.at("b.exp_avg").to_vector<float>());
   CHECK(now.adopt_moved_parameters(state).empty());
-  for (auto& group : state.groups) group.parameters.clear();  // of an older checkpoint
+  for (auto& group : state.groups) group.parameters.clear();  // as in an older checkpoint
   CHECK_NOTHROW(now.load_state_dict(state));
 }

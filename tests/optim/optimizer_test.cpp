@@ -1,4 +1,4 @@
-// Optimizers against PyTorch's and timm's numbers, and what they promise beyond the formulas.
+// Optimizers against PyTorch's and timm's values, and their guarantees beyond the formulas.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
@@ -92,7 +92,7 @@ TEST_CASE("a parameter without gradient keeps value, moments and its own count")
   const auto state = optimizer.state_dict();
   CHECK(state.steps.at("a") == 3);
   CHECK(state.steps.at("b") == 1);
-  CHECK(values_of(b)[0] == doctest::Approx(0.9));  // Adam's first step is lr whatever the gradient
+  CHECK(values_of(b)[0] == doctest::Approx(0.9));  // Adam's first step is lr, whatever the gradient
 }
 
 TEST_CASE("a step skipped in the very first call leaves no trace, with momentum too") {
@@ -188,7 +188,7 @@ TEST_CASE("a 16-bit parameter follows its f32 master, rewritten in the same step
       optimizer.step();
     }
     CHECK(w.version() > version);
-    // Each step moves by lr, far less than a 16-bit number near 1 can show, but they add up.
+    // Each step moves by lr, too little for a 16-bit value near 1 to show, but the steps add up.
     CHECK(values_of(master)[0] == doctest::Approx(1 - 40e-4).epsilon(1e-5));
     CHECK(values_of(w) == values_of(untracked::cast(master, dtype)));
     CHECK(optimizer.master("w").same_body(master));
@@ -375,11 +375,11 @@ TEST_CASE("after an exchange masters reach parameters, and gathered parameters k
     return std::pair(w, optimizer);
   };
   auto [w, averaged] = made();
-  averaged.master("0").fill_(2.5);  // as an average over ranks
+  averaged.master("0").fill_(2.5);  // like an average over ranks
   averaged.settle_masters();
   CHECK(w.to_vector<float>() == std::vector<float>{2.5, 2.5});
   auto [v, gathered] = made();
-  v.detach().copy_(full({2}, 1, {DType::f16}));  // the master's number, rounded, from another rank
+  v.detach().copy_(full({2}, 1, {DType::f16}));  // the master, rounded, from another rank
   gathered.settle_masters();
   v.set_grad(zeros({2}, {DType::f16}));
   gathered.step();
@@ -390,7 +390,7 @@ TEST_CASE("a step with a closure computes the loss on the tape, steps once and r
   const Tensor w = full({2}, 3).requires_grad_();
   Optimizer optimizer = SGD({w}, {.lr = 0.1});
   int calls = 0;
-  const NoGradGuard off;  // the closure records all the same, as in PyTorch
+  const NoGradGuard off;  // the closure still records, as in PyTorch
   for (const double want : {18.0, 18 * 0.64}) {
     const Tensor loss = optimizer.step([&] {
       ++calls;

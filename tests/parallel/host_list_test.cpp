@@ -1,4 +1,4 @@
-// Lists of hosts by Slurm's grammar, against lists that are drawn with what they stand for.
+// Lists of hosts in Slurm's grammar, against drawn lists with the names that they stand for.
 #include "parallel/host_list.h"
 #include "tests/error_of.h"
 
@@ -16,7 +16,7 @@ using Hosts = std::vector<std::string>;
 
 Hosts hosts_in(const std::string& list) { return slurm_hosts(list, "LIST"); }
 
-// Draws a list, and keeps the names that it stands for.
+// Draws a list and keeps the names that it stands for.
 class DrawnList {
  public:
   explicit DrawnList(uint32_t seed) : random_(seed) {
@@ -62,7 +62,7 @@ class DrawnList {
       const uint32_t width = 1 + below(4), first = below(120), last = first + below(4);
       text += fmt::format("{:0{}}", first, width);
       if (last > first || below(2)) text += fmt::format("-{:0{}}", last, width);
-      // As wide as the first number was written.
+      // Each number is at least as wide as the first one in the text.
       const size_t wide = fmt::format("{:0{}}", first, width).size();
       for (uint32_t n = first; n <= last; ++n) {
         std::string digits = std::to_string(n);

@@ -135,7 +135,7 @@ TEST_CASE("ranks on several machines meet at rank 0's, those on one in a folder 
   CHECK(world_of(with(torchrun, "LOCAL_WORLD_SIZE", "8")).place.starts_with("/"));
   CHECK(refusal_of(with(torchrun, "MASTER_PORT", "0")) ==
         "MASTER_PORT: want a number from 1 to 65534; got '0'");
-  // Without LOCAL_WORLD_SIZE, rank 0's address tells.
+  // Without LOCAL_WORLD_SIZE, rank 0's address decides.
   const Variables few = {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "29500"}};
   CHECK(world_of(few).place.starts_with("/"));
   CHECK(world_of(with(few, "MASTER_ADDR", "localhost")).place.starts_with("/"));
@@ -223,7 +223,7 @@ TEST_CASE("processes on one machine share its processors") {
   CHECK(threads_of_share(3, 64, 64) == 21);
   CHECK(threads_of_share(4, 2, 2) == 1);
   CHECK(threads_of_share(4, 4, 4) == 1);     // a container with 4 of the machine's processors
-  CHECK(threads_of_share(4, 16, 64) == 16);  // a launcher has bound each to a quarter
+  CHECK(threads_of_share(4, 16, 64) == 16);  // a launcher bound each rank to a quarter
   CHECK(threads_of_share(4, 32, 64) == 16);  // or to one of two sockets
   CHECK(threads_of_share(1 << 20, 4096, 4096) == 1);
 }
@@ -232,7 +232,7 @@ TEST_CASE("ranks that nobody gave a number of threads divide the cores; others k
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const auto threads = [](const Variables& variables, int chosen) {
     int count = 0;
-    std::thread([&] {  // the choice is a thread's own
+    std::thread([&] {  // each thread has its own thread count
       if (chosen > 0) kernels::set_thread_count(chosen);
       world_of(variables);
       count = kernels::thread_count();
@@ -249,6 +249,6 @@ TEST_CASE("ranks that nobody gave a number of threads divide the cores; others k
   CHECK(threads(together, 3) == 3);
   if (std::getenv("OMP_NUM_THREADS")) return;
   CHECK(threads(together, 0) == 1);
-  CHECK(threads(apart, 0) == cores);  // nobody knows how many are here
+  CHECK(threads(apart, 0) == cores);  // the number of ranks on this machine is unknown
   CHECK(threads(one_each, 0) == cores);
 }

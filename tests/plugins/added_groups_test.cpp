@@ -1,5 +1,5 @@
-// A group that joins an optimizer late, at any moment of a training, trains spread over ranks as it
-// does in one process, in every strategy; and in one process as a plain optimizer has it.
+// A group that joins an optimizer at any moment of a training. Partitioned over ranks it trains as
+// in one process, in every strategy; in one process, as with a plain optimizer.
 #include "tests/error_of.h"
 #include "tests/plugins/spread_runs.h"
 #include "tests/plugins/trained.h"
@@ -24,12 +24,12 @@ enum class JoinMoment : uint8_t {
 };
 constexpr int join_moments = 6, join_steps = 6, joined_at = 2, join_saved_at = 4;
 
-// What is drawn of a training.
+// The drawn properties of a training.
 struct JoinDraw {
   std::string rule;
   JoinMoment moment = JoinMoment::before_boost;
   bool is_frozen = false;  // until the group is added
-  bool is_local = false;   // the first loss of two is not exchanged
+  bool is_local = false;   // the first of two losses is not exchanged
 
   std::string text() const {
     return fmt::format("{}, moment {}{}{}", rule, static_cast<int>(moment),
@@ -231,7 +231,7 @@ std::string join_difference(const StrategyLevel& strategy, const Spread& spread,
   return text;
 }
 
-// Every strategy spread in every way, each at a moment that is drawn.
+// Every strategy with every plugin, each at a drawn moment.
 void add_in_all() {
   const Group world = launch_from_env().group();
   std::mt19937 generator(39 + static_cast<uint32_t>(world.size()));
@@ -244,7 +244,7 @@ void add_in_all() {
     }
 }
 
-// Saved with the group, or before it came.
+// Saves with the group, or before it joins.
 void resume_with_group() {
   const Group world = launch_from_env().group();
   std::mt19937 generator(7);
@@ -386,7 +386,7 @@ TEST_CASE("rank: strange group" * doctest::skip()) {
     manual_seed(1);
     const Model model = network();
     auto [net, opt] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
-    const Tensor scale = full({4}, 1 + world.rank).requires_grad_();  // other numbers on each rank
+    const Tensor scale = full({4}, 1 + world.rank).requires_grad_();  // other values on each rank
     opt.unwrap().add_group({{{"scale", scale}}});
     booster.backward(mean(net(join_rows(world.rank))) * sum(scale), opt);
     CHECK(scale.to_vector<float>() == std::vector<float>(4, 1));

@@ -1,5 +1,5 @@
-// Buffers of ranks: all evaluate with those that a checkpoint holds, in every plugin, whatever they
-// did before, and an evaluation waits for no other rank.
+// Buffers of ranks: in every plugin all ranks evaluate with the buffers that a checkpoint holds,
+// whatever they did before. An evaluation waits for no other rank.
 #include "booster/booster.h"
 #include "booster/checkpoint/safetensors/safetensors.h"
 #include "tests/parallel/ranks.h"
@@ -27,7 +27,7 @@ Tensor drawn_values(const Shape& shape, uint64_t seed) {
   return normal(shape, 0, 1, {}, generator);
 }
 
-// What rank 0 saves, alone.
+// Returns the output of the model that rank 0 saves.
 Tensor as_saved(const BoostedModel& net, const Tensor& x, const Group& world) {
   const std::string file = test_folder() + "/saved.safetensors";
   save_model(net, file, {});
@@ -46,7 +46,7 @@ struct BufferWay {
   std::function<Choice<Plugin>()> plugin;
   int ranks = 2;
   bool by_pipeline = false;
-  bool evaluates_alone = true;  // the parameters are whole on each rank
+  bool evaluates_alone = true;  // each rank has the whole parameters
 };
 
 std::vector<BufferWay> buffer_ways() {
@@ -73,7 +73,7 @@ std::vector<BufferWay> buffer_ways() {
        4, false, false}};
 }
 
-// One training on this rank's own data, in any order of calls.
+// A training on this rank's own data, with calls in any order.
 class BufferTraining {
  public:
   explicit BufferTraining(const BufferWay& way)
@@ -104,14 +104,14 @@ class BufferTraining {
     const NoGradGuard no_grad;
     net()(batch());
   }
-  // Passes that no step follows.
+  // Runs passes without a step.
   void abandon() {
     net().train();
     backward();
     boosted_->optimizer.zero_grad();
     net().share_buffers();
   }
-  // All ranks give what the saved model gives.
+  // Checks that all ranks compute what the saved model computes.
   void evaluate() {
     const Tensor x = drawn_values({5, norm_channels}, 77);
     const Tensor want = as_saved(net(), x, world_);
@@ -127,7 +127,7 @@ class BufferTraining {
     const NoGradGuard no_grad;
     CHECK(amax(abs(net()(x) - want)).item() < 1e-6);
   }
-  // With or without a tape.
+  // Evaluates on one rank, with or without a tape.
   void evaluate_alone(int rank, bool taped) {
     if (!way_.evaluates_alone || world_.rank() != rank) return;
     net().eval();
@@ -195,7 +195,7 @@ TEST_CASE("all ranks evaluate with the buffers that are saved, in every plugin")
   run_ranks("rank: evaluations", 4);
 }
 
-// In the strategy whose ranks share magnitudes of a forward pass.
+// Uses the strategy whose ranks share magnitudes of a forward pass.
 TEST_CASE("rank: evaluates alone" * doctest::skip()) {
   const World world = launch_from_env();
   manual_seed(1);

@@ -1,5 +1,5 @@
-// loss_mean = "rows": whatever ranks, batches and microbatches a step has, and however many of
-// their rows count, gradients are those of one mean over all of them.
+// loss_mean = "rows": gradients are those of one mean over all rows that count, for any ranks,
+// batches and micro-batches of a step.
 #include "booster/booster.h"
 #include "tests/error_of.h"
 #include "tests/parallel/ranks.h"
@@ -22,7 +22,7 @@ Model label_model() {
   return Sequential({Linear(row_width, 16), Tanh(), Linear(16, class_count)});
 }
 
-// A step's batches on each data rank.
+// The batches of a step on each data rank.
 struct JoinedStep {
   std::vector<std::vector<Batch>> batches;  // [rank][i]
   Batch joined() const {
@@ -36,7 +36,7 @@ struct JoinedStep {
   }
 };
 
-// Few of the labels count, on some ranks none: on one at least one.
+// Returns a step in which few labels count: on some ranks none, on rank 0 at least one.
 JoinedStep drawn_step(std::mt19937& random, int ranks, bool even_rows) {
   JoinedStep step;
   const auto parts = 1 + random() % 3;
@@ -93,7 +93,7 @@ std::vector<Spreading> spreadings(int ranks) {
           {"cut layers", hybrid({.tp_size = 2})}};
 }
 
-// Takes the step as one process does; "" or what differs.
+// Checks that the steps are the same as in one process.
 void check_joined_steps(const Spreading& spreading, uint32_t seed) {
   INFO(spreading.name, ", seed ", seed);
   std::mt19937 random(seed);  // the same on all ranks
@@ -168,7 +168,7 @@ TEST_CASE("with loss_mean rows a step is that of one mean over all rows that cou
   run_ranks("rank: joined means", 4);
 }
 
-// The first block's ranks share the tokens of a sequence, and the loss is a criterion of one's own.
+// Ranks share the tokens of a sequence in the first block; the loss is a custom criterion.
 TEST_CASE("rank: joined means of tokens" * doctest::skip()) {
   constexpr int64_t tokens = 4;
   const auto token_model = [] {
@@ -226,7 +226,7 @@ TEST_CASE("loss_mean rows counts each token once where ranks share them") {
   run_ranks("rank: joined means of tokens", 4);
 }
 
-// Labels of two ranks: 1 counts of one, 3 of the other.
+// Labels that count: 1 on rank 0, 3 on rank 1.
 TEST_CASE("rank: two means" * doctest::skip()) {
   const World world = launch_from_env();
   const Tensor label = from_vector(
@@ -241,7 +241,7 @@ TEST_CASE("rank: two means" * doctest::skip()) {
     Booster booster({.plugin = TorchDDPPlugin(), .loss_mean = mean});
     auto [net, optimizer, loss_fn] =
         booster.boost(model, SGD(model.parameters(), {.lr = 1}), CrossEntropyLoss());
-    const double x = world.rank == 0 ? 1 : 0;  // the first rank's gradient alone
+    const double x = world.rank == 0 ? 1 : 0;  // only rank 0 has a gradient
     booster.backward(loss_fn(net(full({3, 1}, x)), label), optimizer);
     optimizer.step();
     CHECK(model.parameters()[0].tensor.to_vector<float>()[0] ==

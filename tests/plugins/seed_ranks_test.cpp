@@ -1,4 +1,4 @@
-// Which ranks drop the same elements.
+// Which ranks drop the same elements in dropout.
 #include "booster/booster.h"
 #include "tests/parallel/ranks.h"
 

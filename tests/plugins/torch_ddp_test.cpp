@@ -22,7 +22,8 @@ namespace {
 
 constexpr int64_t batch = 12, features = 7, classes = 5;
 
-// The same joined batch on every rank; each takes every size-th row, as the sampler does.
+// Returns the joined batch, the same on every rank. Rank r of n takes rows r, r + n, ..., as the
+// sampler does.
 Tensor inputs(int step) {
   Generator generator(100 + static_cast<uint64_t>(step));
   return uniform({batch, features}, -1, 1, {}, generator);
@@ -53,7 +54,7 @@ double largest_difference(const Model& a, const Model& b) {
   return largest;
 }
 
-// Ten steps of one process on the joined batch.
+// Trains ten steps on the joined batch in one process.
 Model trained_alone() {
   Model model = small_model();
   SGD optimizer(model.parameters(), {.lr = 0.1, .momentum = 0.9});
@@ -65,12 +66,12 @@ Model trained_alone() {
   return model;
 }
 
-// What a Booster does when it takes over a model.
+// Does what a Booster does with a model that it boosts.
 void take_over(TorchDDPPlugin& plugin, const Model& model, const Optimizer& optimizer) {
   plugin.shard(model, optimizer);
   plugin.prepare(model, optimizer);
 }
-// A backward pass, after which gradients are those of all ranks unless it is not to `sync`.
+// Runs a backward pass. With `sync` the gradients are then those of all ranks.
 void run_backward(TorchDDPPlugin& plugin, const Tensor& loss, bool sync = true) {
   plugin.begin(Pass::backward, sync);
   backward(loss);
@@ -122,7 +123,7 @@ TEST_CASE("rank: no_sync" * doctest::skip()) {
   run_backward(plugin, cross_entropy(model(x), y) * 0.5, false);
   const double local = sum(square(model.parameters()[0].tensor.grad())).item();
   run_backward(plugin, cross_entropy(model(x), y) * 0.5);
-  // The same batch twice at half weight: the gradient of the joined batch.
+  // The same batch twice at half weight gives the gradient of the joined batch.
   Model alone = small_model();
   backward(cross_entropy(alone(inputs(0)), labels()));
   const Tensor got = model.parameters()[0].tensor.grad(),
@@ -160,7 +161,7 @@ TEST_CASE("rank: unused parameter" * doctest::skip()) {
     run_backward(plugin, loss());
     plugin.sync_grads(optimizer);
     CHECK(module->a.grad().to_vector<float>()[0] == 2);
-    CHECK(module->b.grad().to_vector<float>()[0] == 2);  // the mean of 4 and nothing
+    CHECK(module->b.grad().to_vector<float>()[0] == 2);  // the mean of 4 and 0
     CHECK_FALSE(module->c.grad().defined());
   }
   optimizer.zero_grad();

@@ -50,7 +50,7 @@ TEST_CASE("draws have the moments of their distributions") {
   CHECK(*std::max_element(u.begin(), u.end()) < 1);
 }
 
-// Between bounds that are a few numbers of the dtype apart most sums are rounded.
+// If the bounds are a few values of the dtype apart, most sums are rounded.
 TEST_CASE("uniform is never its upper bound, nor below its lower one, in any dtype and variant") {
   const std::string before = kernels::cpu_variant();
   for (const auto& variant : kernels::cpu_variants()) {
@@ -145,8 +145,8 @@ TEST_CASE("a recorded step draws in each replay what it would draw unrecorded") 
       return y;
     }
   };
-  // The third kernel draws the first one's numbers again, as the backward of dropout and
-  // activation checkpointing do.
+  // The third kernel draws the first one's values again, like the backward passes of dropout and
+  // activation checkpointing.
   const auto positions = [](Generator& generator) {
     Step step;
     const RandomState before = generator.state();

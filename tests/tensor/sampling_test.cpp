@@ -1,4 +1,4 @@
-// Draws of whole numbers and positions: their ranges, their frequencies, their errors.
+// Random integers and positions: ranges, frequencies and errors.
 #include "core/tensor/random/random.h"
 #include "tests/on_gpu.h"
 
@@ -12,14 +12,14 @@ using namespace booster;
 
 namespace {
 
-// How often each number from 0 on was drawn, as a share.
+// Returns the share of draws for each number from 0 on.
 std::vector<double> shares(const std::vector<int64_t>& draws, size_t numbers) {
   std::vector<double> counts(numbers);
   for (const int64_t draw : draws) counts.at(static_cast<size_t>(draw)) += 1.0 / draws.size();
   return counts;
 }
 
-// Five standard deviations of a share of n draws.
+// Returns five standard deviations of a share of n draws.
 double allowed(double p, size_t n) { return 5 * std::sqrt(p * (1 - p) / static_cast<double>(n)); }
 
 }  // namespace
@@ -79,7 +79,7 @@ TEST_CASE("multinomial without replacement draws each once, the heavier ones ear
   Generator generator(4);
   const std::vector<double> weights = {1, 2, 0, 5};
   std::vector<int64_t> first;
-  double second_of_3 = 0;  // share of 1 behind 3
+  double second_of_3 = 0;  // share of 1 after 3
   size_t behind_3 = 0;
   for (int i = 0; i < 20000; ++i) {
     const auto draw =

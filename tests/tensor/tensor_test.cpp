@@ -158,7 +158,7 @@ TEST_CASE("a tensor prints its values, dtype and shape") {
   CHECK(counting({2, 2}).to_string() == "[[0, 1], [2, 3]] f32 (2, 2)");
   CHECK(from_vector<bool>({true, false}, {2}).to_string() == "[1, 0] bool (2,)");
   CHECK(zeros({2000}).to_string() == "[0, 0, 0, ..., 0, 0, 0] f32 (2000,)");
-  const int64_t large = (int64_t{1} << 53) + 1;  // no double
+  const int64_t large = (int64_t{1} << 53) + 1;  // not representable as double
   CHECK(from_vector<int64_t>({large, -large}, {2}).to_string() ==
         "[9007199254740993, -9007199254740993] i64 (2,)");
 }

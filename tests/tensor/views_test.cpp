@@ -1,5 +1,5 @@
-// Views and sizes against a plain model: arguments are drawn, many of them wrong, and a function
-// must refuse exactly those that the model refuses, and give the model's numbers for the others.
+// Views and sizes against a plain model. Drawn arguments are often wrong; a function must refuse
+// exactly those that the model refuses, and otherwise return the model's values.
 #include "core/tensor/tensor.h"
 
 #include "tests/draws.h"
@@ -18,14 +18,15 @@ namespace {
 using Sizes = std::vector<int64_t>;
 using Values = std::vector<float>;
 
-// A dense row-major array. A function that refuses its arguments returns nothing.
+// A dense row-major array. A model function returns nothing for arguments that it refuses.
 struct Model {
   Sizes shape;
   Values values;
 };
 using Answer = std::optional<Model>;
 
-// The product, or nothing if it does not fit 63 bits, a size is negative or there are too many.
+// Returns the number of elements, or nothing if it exceeds 63 bits, a size is negative or there are
+// more than 8 dimensions.
 std::optional<int64_t> count_of(const Sizes& shape) {
   if (shape.size() > 8) return {};
   __int128 product = 1;
@@ -43,19 +44,19 @@ std::optional<size_t> dim_of(int64_t dim, size_t dims) {
   return static_cast<size_t>(dim < 0 ? dim + n : dim);
 }
 
-// The same where a model without dimensions has one to name, of a single element.
+// As above, but treats a model without dimensions as one with a single dimension.
 std::optional<size_t> dim_or_only(int64_t dim, size_t dims) {
   return dim_of(dim, std::max<size_t>(dims, 1));
 }
 
-// The model's value at an index.
+// Returns the model's value at an index.
 float at(const Model& x, const Sizes& index) {
   int64_t place = 0;
   for (size_t i = 0; i < index.size(); ++i) place = place * x.shape[i] + index[i];
   return x.values[static_cast<size_t>(place)];
 }
 
-// An array of a shape, value by value from its index.
+// Returns an array with value(index) at each index.
 Model made(const Sizes& shape, const std::function<float(const Sizes&)>& value) {
   Model y{shape, {}};
   Sizes index(shape.size());
@@ -169,7 +170,7 @@ class Draw {
   int64_t between(int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random_);
   }
-  // Mostly small, also beyond every limit.
+  // Returns mostly small numbers, sometimes extreme ones.
   int64_t number() {
     const int64_t odd[] = {INT64_MIN, INT64_MIN + 1, INT64_MAX, INT64_MAX - 1, int64_t{1} << 62,
                            int64_t{1} << 32, -9, 9};
@@ -180,7 +181,7 @@ class Draw {
     for (int64_t& size : shape) size = between(low, high);
     return shape;
   }
-  // A shape to ask for: near the given one, or anything.
+  // Returns a shape to request: near the given one, or arbitrary.
   Sizes asked(const Sizes& from) {
     Sizes shape = between(0, 2) ? from : sizes(-1, 6, 4);
     if (between(0, 1)) shape.insert(shape.begin(), between(0, 3));
@@ -188,7 +189,7 @@ class Draw {
       if (!between(0, 3)) size = between(-1, 6);
       if (!between(0, 30)) size = number();
     }
-    if (between(0, 3) == 0 && shape.size() > 1) {  // the same number of elements, merged
+    if (between(0, 3) == 0 && shape.size() > 1) {  // as many elements, with two dimensions merged
       const int64_t merged = shape[0] >= 0 && shape[0] < 9 ? shape[0] : 1;
       shape.erase(shape.begin());
       if (shape[0] > 0 && shape[0] < 99) shape[0] *= merged;
@@ -200,7 +201,7 @@ class Draw {
   std::mt19937_64 random_;
 };
 
-// A view with the same numbers, dense or with gaps, turned or broadcast.
+// Returns a view with the same values: dense or with gaps, permuted or broadcast.
 Tensor as_tensor(Draw& draw, const Model& x) {
   Tensor dense = from_vector<float>(x.values, x.shape);
   if (x.shape.empty() || draw.between(0, 1)) return dense;
@@ -319,7 +320,7 @@ TEST_CASE("reshape shows the shape that was asked for, and why no size fits -1")
 
 namespace {
 
-// A drawn window of a fresh tensor whose numbers count up: slices of a turned one.
+// Returns a drawn window of a permuted tensor that counts up from 0.
 Tensor drawn_window(std::mt19937& draw, const Sizes& shape, DType dtype) {
   std::vector<int> order(shape.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
@@ -337,7 +338,7 @@ Tensor drawn_window(std::mt19937& draw, const Sizes& shape, DType dtype) {
   return x;
 }
 
-// Element `at`, in row-major order, by the strides.
+// Returns the element at row-major position `at`, by the strides.
 template <class T>
 T& element(const Tensor& x, int64_t at) {
   int64_t place = 0;
@@ -367,7 +368,7 @@ void check_copy(std::mt19937& draw, const Sizes& shape) {
 
 }  // namespace
 
-// Short runs, long ones, and more of them than one thread takes at a time.
+// Short runs, long runs, and more runs than one thread takes at a time.
 TEST_CASE("drawn strided copies and sums are those of loops over their elements") {
   const int64_t sizes[] = {1, 2, 3, 5, 16, 33, 130, 600};
   for (const unsigned round : testing::draws(150)) {

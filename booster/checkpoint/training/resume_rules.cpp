@@ -31,7 +31,7 @@ std::string text_of(const nlohmann::json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-// Members of one or both that differ, told and then taken over by the caller.
+// Reports the members that differ or that only one map has; the caller then adopts `now`.
 template <class Map>
 void tell_differences(const std::string& prefix, const Map& saved, const Map& now,
                       std::vector<SettingChange>& changes) {
@@ -52,7 +52,8 @@ std::map<std::string, std::string> as_texts(const nlohmann::json& settings) {
   return texts;
 }
 
-// Settings of a section that the checkpoint knows nothing of are no changes: it is an older one's.
+// Returns the settings whose section the checkpoint knows. Others are no changes: an older version
+// wrote the checkpoint.
 std::map<std::string, std::string> known_to(const std::map<std::string, std::string>& saved,
                                             std::map<std::string, std::string> now) {
   const auto section = [](const std::string& name) { return name.substr(0, name.rfind('.')); };
@@ -62,8 +63,9 @@ std::map<std::string, std::string> known_to(const std::map<std::string, std::str
   return now;
 }
 
-// Of a model's settings the rates of dropout, what is frozen and where it began may change; others
-// make another function of the same tensors.
+// Returns whether a setting changes the function that the model computes. Of the model's settings,
+// dropout rates, frozen parts and start weights may change; any other makes a different function of
+// the same tensors.
 bool is_of_the_function(const std::string& name) {
   const bool is_told = name == "model.freeze" || name == "model.weights" ||
                        name.ends_with("_rate") || name.ends_with("_pdrop");
@@ -121,7 +123,7 @@ namespace {
 
 constexpr size_t names_shown = 5;
 
-// One change for all parameters that went from one group to the same other.
+// Reports one change for all parameters that moved between the same two groups.
 void adopt_moves(OptimizerState& saved, const Optimizer& optimizer,
                  std::vector<SettingChange>& changes) {
   std::map<std::pair<int, int>, std::vector<std::string>> moves;
@@ -136,8 +138,8 @@ void adopt_moves(OptimizerState& saved, const Optimizer& optimizer,
   }
 }
 
-// The rates that a schedule multiplies are the optimizer's when the schedule was made; told here
-// where that is not told yet.
+// The base rates of a schedule are the optimizer's rates when the schedule was made. Reports a
+// change here unless it was reported already.
 void adopt_base_rates(LRSchedulerState& saved, const LRSchedulerState& now,
                       std::vector<SettingChange>& changes) {
   const size_t groups = now.given_lrs.size();
@@ -181,7 +183,7 @@ std::vector<SettingChange> adopt_changes(TrainingState& saved, const TrainingSta
   const auto is_of_plugin = [](const auto& one) {
     return one.first.starts_with("booster.plugin.");
   };
-  if (saved.plugin != now.plugin)  // whose options are others
+  if (saved.plugin != now.plugin)  // its options differ
     for (auto* of : {&before, &settings}) std::erase_if(*of, is_of_plugin);
   tell_differences("", before, settings, changes);
   return changes;

@@ -9,7 +9,7 @@ namespace booster {
 
 namespace {
 
-constexpr int64_t most = int64_t{1} << 53;  // what a double holds exactly, and sums do not overflow
+constexpr int64_t most = int64_t{1} << 53;  // a double holds it exactly, and sums do not overflow
 
 }  // namespace
 

@@ -1,6 +1,6 @@
-// StateReader: a checkpoint's JSON, read value by value. Nothing is believed: each has its type and
-// its range, and each Error (kind data) names the file, the key's path, what is there and what is
-// wanted. A reader points into the JSON and must not outlive it.
+// StateReader: reads a checkpoint's JSON value by value and trusts none. Each value's type and
+// range are checked; each Error (kind data) names the file, the key's path, what is there and what
+// is wanted. A reader points into the JSON and must not outlive it.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -16,29 +16,29 @@ namespace booster {
 
 class StateReader {
  public:
-  // `file` and `path`, where in it the value stands, are for messages.
+  // `file`, and the value's `path` within it, are for messages.
   StateReader(const nlohmann::json& value, std::string file, std::string path = "")
       : value_(&value), file_(std::move(file)), path_(std::move(path)) {}
 
-  // The values of an object with exactly these members, in this order; it may also have those of
-  // `newer`, which older versions did not write.
+  // Returns the values of an object with exactly these members, in this order. It may also have the
+  // members in `newer`, which older versions did not write.
   std::vector<StateReader> members(std::initializer_list<const char*> names,
                                    std::initializer_list<const char*> newer = {}) const;
-  // A member of an object that may have others; the second is none where it is missing or null.
+  // Reads a member of an object that may have others. find() returns none if it is missing or null.
   StateReader member(const std::string& name) const;
   std::optional<StateReader> find(const std::string& name) const;
-  // Of a list; of exactly `size`, if that is given.
+  // Returns the items of a list; throws unless there are exactly `size`, if given.
   std::vector<StateReader> items(std::optional<size_t> size = {}) const;
   std::vector<StateReader> nonempty_items() const;
 
   std::string text() const;
   bool flag() const;
   double number() const;     // finite
-  int64_t count() const;     // whole, 0 to 2^53
-  int64_t positive() const;  // whole, 1 to 2^53
-  int64_t whole_from(int64_t least) const;  // to 2^53; -1 for a count that may be none yet
-  uint64_t bits() const;     // whole, 0 to 2^64 - 1
-  // An object of the program's own.
+  int64_t count() const;     // integer, 0 to 2^53
+  int64_t positive() const;  // integer, 1 to 2^53
+  int64_t whole_from(int64_t least) const;  // integer, `least` to 2^53; -1: a count may be absent
+  uint64_t bits() const;     // integer, 0 to 2^64 - 1
+  // Returns an object of arbitrary content, which the program defines.
   const nlohmann::json& object() const;
   std::map<std::string, double> numbers() const;
   std::map<std::string, int64_t> counts() const;

@@ -1,5 +1,5 @@
-// Sections of a config: an object with options, chosen by name or not. Of these the library builds
-// its own part of a config (config_layout.h), and a program the sections that it adds to it:
+// Sections of a config: objects with options, optionally chosen by name. The library builds its own
+// part of a config from them (config_layout.h), and programs add their own:
 //   const Section train = {.name = "train",
 //                          .description = "length of the training",
 //                          .options = {integer_option("epochs", 2, at_least(1), "passes")}};
@@ -25,40 +25,40 @@ struct NamedTable {
   OptionTable options;
 };
 
-// An object of the config: options, sections within it and, where it is chosen by name, choices.
+// An object of the config: options, nested sections and, if it is chosen by name, its choices.
 struct Section {
   std::string name;
   std::string description;
   OptionTable options = {};
   std::vector<NamedTable> choices = {};
   std::string default_choice = {};
-  bool short_form = false;  // the name alone may stand for the object
+  bool short_form = false;  // the name alone may replace the object
   std::vector<Section> sections = {};
-  bool open = false;  // objects of other names may stand here, and are left alone
+  bool open = false;  // objects of other names may appear here; they are ignored
 };
 
-// A word of the command line that sets one option: --profile 3:20 for train.profile.
+// A command-line option that sets one config option: --profile 3:20 for train.profile.
 struct ConfigArgument {
   std::string name;  // "--profile"
   std::string path;  // of the option: "train.profile"
-  std::string form;  // of the value, for the usage: "FIRST:LAST"
+  std::string form;  // form of the value in the usage: "FIRST:LAST"
   std::string description;
-  std::string alone = {};  // what the name without a value stands for; empty: it needs one
-  bool several = false;    // all words up to the next option are values, of a list
+  std::string alone = {};  // value if the name stands alone; empty: it needs a value
+  bool several = false;    // takes all words up to the next option as a list
 };
 
-// What a program adds to the config that the library knows.
+// What a program adds to the library's config.
 struct ProgramConfig {
   std::vector<Section> sections = {};
   std::vector<ConfigArgument> arguments = {};
-  // Defaults of the library's options that suit this program better, by path; for a section with
-  // choices of every choice that has the option: {"model.num_classes", 101}; "model.name" is the
-  // choice. Null: the program finds out, and fills it in by Config::with.
+  // Defaults that replace the library's own for this program, by path: {"model.num_classes", 101}.
+  // In a section with choices a default applies to every choice that has the option; "model.name"
+  // is the choice itself. Null: the program computes the value and sets it with Config::with.
   std::vector<std::pair<std::string, nlohmann::json>> defaults = {};
-  // Objects that neither knows may stand beside the sections: another program's.
+  // Unknown objects may appear next to the sections: they belong to another program.
   bool open = false;
-  // Tells what the program would refuse although each value is legal. Values that are mistakes
-  // themselves are the defaults here.
+  // Reports combinations that the program refuses although each value is legal. Invalid values
+  // appear to `check` as their defaults.
   std::function<void(const Config&, Mistakes&)> check = {};
 };
 

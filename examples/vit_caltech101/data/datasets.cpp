@@ -40,14 +40,14 @@ struct Sets {
   ImageDataset train, validation;
 };
 
-// The folder beside `train` that holds the images to validate on; empty if there is none.
+// Returns the folder next to `train` with the validation images, or "" if there is none.
 std::string validation_folder(const std::vector<std::string>& folders) {
   for (const char* name : {"val", "valid", "validation", "test"})
     if (holds(folders, name)) return name;
   return {};
 }
 
-// `report` gets a line for each folder of which not everything is read.
+// Calls `report` with a line for each folder that is not read completely.
 Sets open_sets(const std::string& root, const Config& config,
                const std::function<void(const std::string&)>& report) {
   const ImageDatasetOptions options = {

@@ -1,5 +1,5 @@
-// A model's weights in files as Hugging Face's libraries have them, and against those who would
-// lead a reader elsewhere.
+// A model's weights in files of Hugging Face's layout, and malicious files that would lead a reader
+// elsewhere.
 #include "booster/booster.h"
 #include "booster/checkpoint/start_weights.h"
 #include "tests/booster/temporary_folder.h"
@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 const std::string sharded_model = test::golden_folder() + "/booster/sharded";
 constexpr double bytes_64 = 64.0 / (1 << 20);
 
-// The model of the golden folder, with the numbers that its script counts.
+// Returns the model of the golden folder; its values count up as in the golden script.
 Model counted() {
   Model model = Sequential{Linear(5, 4), Linear(4, 3)};
   const NoGradGuard no_grad;
@@ -66,7 +66,7 @@ void load(const Run& run, const fs::path& from, bool strict = true) {
   run.booster.load_model(run.boosted.model, from, strict);
 }
 
-// A copy of the golden folder, to change.
+// A copy of the golden folder that a test may change.
 struct Copy {
   TemporaryFolder root;
   fs::path folder = root / "model";
@@ -304,7 +304,7 @@ TEST_CASE("rank: model files" * doctest::skip()) {
     load(second, root / name);
     CHECK(second.weights() == first.weights());
   }
-  // What one rank cannot read is an error on all.
+  // An error on one rank is an error on all.
   const auto before = first.weights();
   CHECK_THROWS_AS(load(first, world.rank == 1 ? root / "none" : root / "model"), Error);
   CHECK(first.weights() == before);
@@ -323,7 +323,7 @@ Model normalized_model(uint64_t seed) {
   return Sequential{Conv2d(2, 3, 1), BatchNorm2d(3), Flatten(), Linear(3, 2)};
 }
 
-// The model's tensors as another program would have saved them.
+// Returns the model's tensors as another program would save them: renamed, without `but`.
 TensorMap renamed_weights(const Model& model, const std::string& before, const std::string& but) {
   TensorMap tensors;
   for (const auto& [name, tensor] : model.state_dict())
@@ -339,7 +339,7 @@ TEST_CASE("files without a batch norm's count of batches load, as in PyTorch") {
   const Model old = normalized_model(1);
   save_safetensors(file, renamed_weights(old, "", "1.num_batches_tracked"));
   const Model model = normalized_model(2), plain = normalized_model(3), start = normalized_model(4);
-  model(ones({2, 2, 1, 1}));  // a batch that counts
+  model(ones({2, 2, 1, 1}));  // this batch is counted
   Run run = boosted(model);
   run.booster.load_model(run.boosted.model, file);
   plain.load_state_dict(state_of(load_safetensors(file)));

@@ -1,4 +1,4 @@
-// What a program may change between saving and resuming, and where the data goes on.
+// What a program may change between saving and resuming, and where the data continues.
 #include "core/tensor/memory/allocator.h"
 #include "tests/booster/checkpoint/small_training.h"
 #include "tests/booster/temporary_folder.h"
@@ -15,7 +15,7 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-// Saves after 6 of 4-step epochs' steps.
+// Trains 6 steps, with 4 per epoch, and saves.
 void save_first(const std::filesystem::path& root, const SmallSettings& settings = {}) {
   SmallTraining first(settings);
   first.steps(6);
@@ -46,8 +46,8 @@ void refuses(const std::filesystem::path& root, const SmallSettings& settings, c
   CHECK(training.weights() == before);
 }
 
-// An own loop over epochs, as training_checkpoint.h shows it; stops with the program after `last`
-// steps. Returns the steps that the whole training took.
+// A program's own loop over epochs, as in training_checkpoint.h. Stops, like the program, after
+// step `last`. Returns the step count of the whole training.
 int64_t run_epochs(SmallTraining& training, const std::filesystem::path& root, int64_t epochs,
                    bool saves_in_loop, int64_t last = 1000) {
   int64_t step = 0, epoch = 0;
@@ -77,7 +77,7 @@ TEST_CASE("options changed since the save are in force after it, and told by nam
   const Optimizer optimizer = changed.training.boosted.optimizer.unwrap();
   CHECK(optimizer.options(0).at("weight_decay") == 0.2);
   CHECK(optimizer.options(1).at("weight_decay") == 0.2);
-  // The rate of the new schedule at step 6, of the new base; the second group's own is as it was.
+  // The new schedule's rate at step 6, from the new base. The second group keeps its own base rate.
   SmallTraining fresh({.lr = 0.5, .total_steps = 40});
   for (int i = 0; i < 6; ++i) fresh.boosted.lr_scheduler.step();
   CHECK(optimizer.lr(0) == fresh.boosted.lr_scheduler.lr(0));
@@ -163,7 +163,8 @@ TEST_CASE("a finished epoch resumes at the start of the next, saved in the loop 
       SmallTraining first(settings);
       run_epochs(first, root.path(), 3, in_loop, last);
       SmallTraining second(settings);
-      // What a new process would have; nothing is saved yet behind the first epoch's loop.
+      // The random state of a new process, which a checkpoint replaces. Before the first save the
+      // training starts over with its own seed.
       if (latest_checkpoint(root.path(), ignore_line)) manual_seed(12345);
       CHECK(run_epochs(second, root.path(), 3, in_loop) == 12);
       CHECK(second.weights() == whole.weights());
@@ -239,7 +240,7 @@ TEST_CASE("the files of a data set tell it, wherever its folder lies") {
         ImageFolder(folder / "a").subset({0, 1}).identity());
 }
 
-// Fine-tuning: weights from elsewhere, a frozen layer that no step touches, a checkpoint.
+// Fine-tuning: weights from elsewhere, a frozen layer that no step changes, and a checkpoint.
 TEST_CASE("weights that were loaded after boost, frozen ones too, are what a checkpoint holds") {
   const std::pair<const char*, Choice<Precision>> strategies[] = {
       {"bf16 cast", BF16MixedPrecision({.style = "cast"})},
@@ -292,7 +293,7 @@ TEST_CASE("a scheduled group that joined late is resumed bit for bit, and may ch
   whole.add_group();
   whole.steps(4);
   save_training(root.path(), whole.boosted, {.step = 8});
-  // The rates of the second group in four more steps.
+  // Returns the second group's rates in four more steps.
   const auto go_on = [](SmallTraining& training) {
     std::vector<double> rates;
     for (int i = 0; i < 4; ++i) {

@@ -26,15 +26,15 @@ struct SmallTraining {
   Boosted boosted;
 
   explicit SmallTraining(const SmallSettings& settings = {});
-  // On some of the ranks, say.
+  // Uses a given Booster, for example one of some ranks only.
   SmallTraining(Booster booster, const SmallSettings& settings);
-  // The second group joins, with this rate.
+  // Adds the second group, with this learning rate.
   void add_group(double lr = 0.02);
-  // One step on this batch.
+  // Runs one step on this batch.
   void step(const Batch& batch);
-  // Steps epoch after epoch; leaves the loop over the loader after the last.
+  // Runs steps, epoch after epoch; leaves the loop over the loader after the last.
   void steps(int64_t count);
-  // All numbers of the model, one after the other.
+  // Returns all values of the model, one after the other.
   std::vector<float> weights() const;
 };
 

@@ -19,7 +19,7 @@ using doctest::Contains;
 
 namespace {
 
-// With the sections of the example.
+// Parses a config with the sections of the example.
 Config config(std::string_view text, const std::vector<std::string>& overrides = {}) {
   return Config::from_text(text, "c.json", overrides, example::program_config());
 }
@@ -224,7 +224,7 @@ TEST_CASE("command line options are read strictly") {
 TEST_CASE("a program that lets a config's error escape ends with code 2") {
   const pid_t child = ::fork();
   if (child == 0) {
-    kernels::set_thread_count(1);  // a fork has no other threads
+    kernels::set_thread_count(1);  // a forked process has no other threads
     const auto program = []() noexcept {
       const char* arguments[] = {"program", "--set", "train.epochs=0"};
       ::close(STDERR_FILENO);
@@ -279,7 +279,7 @@ TEST_CASE("the schema lists every option of the defaults") {
   const auto& train = schema["properties"]["train"]["properties"];
   for (const auto& [name, value] : defaults["train"].items()) {
     REQUIRE(train.contains(name));
-    CHECK(train[name].value("default", nlohmann::json()) == value);  // null: none is listed
+    CHECK(train[name].value("default", nlohmann::json()) == value);  // null if no default is listed
   }
   CHECK(schema["additionalProperties"] == false);
 }

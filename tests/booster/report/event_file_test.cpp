@@ -1,4 +1,4 @@
-// Event files for TensorBoard: their frames, their messages, and what a training writes.
+// Event files for TensorBoard: frames, messages, and the events that a training writes.
 #include "booster/report/event_file.h"
 #include "tests/booster/example.h"
 #include "tests/golden_folder.h"
@@ -31,7 +31,7 @@ uint32_t unmasked(uint32_t masked) {
   return turned >> 17 | turned << 15;
 }
 
-// The data of each record, whose checksums must be right.
+// Returns the data of each record; checks its checksums.
 std::vector<std::string> records_of(std::string_view file) {
   std::vector<std::string> records;
   for (size_t at = 0; at < file.size();) {
@@ -46,7 +46,7 @@ std::vector<std::string> records_of(std::string_view file) {
   return records;
 }
 
-// A field of a message: a number, or bytes.
+// A field of a message: an integer or bytes.
 struct Field {
   int number;
   uint64_t value = 0;
@@ -88,7 +88,7 @@ struct Scalar {
   float value = 0;
 };
 
-// Of summaries; the fields' numbers are those of event.proto and summary.proto.
+// Returns the scalars of all summaries. Field numbers are those of event.proto and summary.proto.
 std::vector<Scalar> scalars_of(const std::string& file) {
   std::vector<Scalar> scalars;
   for (const std::string& record : records_of(file)) {
@@ -110,7 +110,7 @@ std::vector<Scalar> scalars_of(const std::string& file) {
   return scalars;
 }
 
-// In the order in which TensorBoard reads them.
+// Returns the files in the order in which TensorBoard reads them.
 std::vector<std::string> files_in(const fs::path& folder) {
   std::vector<std::string> names, files;
   for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().string());
@@ -126,7 +126,7 @@ std::vector<std::string> files_in(const fs::path& folder) {
 }  // namespace
 
 TEST_CASE("CRC-32C gives the values of RFC 3720") {
-  // Its appendix B.4.
+  // Values from appendix B.4.
   CHECK(crc32c(std::string(32, '\0')) == 0x8A9136AAU);
   CHECK(crc32c(std::string(32, '\xff')) == 0x62A8AB43U);
   std::string rising;
@@ -141,7 +141,7 @@ TEST_CASE("a later event file has a later name, whatever the process ids and the
   const auto now = std::chrono::duration_cast<std::chrono::seconds>(
                        std::chrono::system_clock::now().time_since_epoch())
                        .count();
-  // Of another writer; of a clock that was five seconds ahead.
+  // Files of another writer; the last has a clock that is five seconds ahead.
   for (const int64_t second : {now - 1, now, now + 5})
     std::ofstream(folder / fmt::format("events.out.tfevents.{:010}.zzz.9999.0", second)) << "";
   std::string last;
@@ -159,7 +159,7 @@ TEST_CASE("a later event file has a later name, whatever the process ids and the
 }
 
 TEST_CASE("records are framed as TensorFlow frames them") {
-  // make_events.py has tensorboard's own writer frame these texts.
+  // The golden file holds these texts as framed by tensorboard's own writer (make_events.py).
   std::ifstream file(test::golden_folder() + "/booster/records.json");
   const auto golden = nlohmann::json::parse(file);
   REQUIRE(golden.size() > 3);
@@ -221,7 +221,7 @@ TEST_CASE("a training writes its metrics for TensorBoard, and a resumed one a fi
   for (const char* tag : {"train/lr", "train/loss_scale", "train/images_per_s", "validation/top1"})
     CHECK_MESSAGE(tags.contains(tag), tag);
   const auto second = fields_of(records_of(files[1]).at(1));
-  CHECK(second.at(1).value == 4);  // the first step that is told again
+  CHECK(second.at(1).value == 4);  // the first step that is written again
 }
 
 TEST_CASE("train.tensorboard is a folder, true or false") {
@@ -245,7 +245,7 @@ TEST_CASE("a training records its command, its revisions and the images that it 
   CHECK(record["git"].contains("library"));
   const auto worst = nlohmann::json::parse(example.read("worst_images.json"));
   CHECK(worst["step"] == 2);
-  REQUIRE(worst["images"].size() == 4);  // all that are kept for validation
+  REQUIRE(worst["images"].size() == 4);  // all images for validation
   double before = INFINITY;
   for (const auto& image : worst["images"]) {
     CHECK(image["loss"].get<double>() <= before);

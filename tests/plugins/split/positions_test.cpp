@@ -1,5 +1,5 @@
-// Blocks of a program's own that turn queries and keys by their positions: they ask which tokens
-// they have, and give what one process gives in every sequence mode, or are refused.
+// A program's own blocks that rotate queries and keys by position. They query which tokens they
+// hold, and give one process's results in every sequence mode, or throw.
 #include "booster/booster.h"
 #include "tests/error_of.h"
 #include "tests/parallel/ranks.h"
@@ -16,10 +16,10 @@ namespace {
 
 constexpr int64_t model_width = 16, head_count = 4, head_width = 4, token_count = 8;
 
-// Where a block takes its positions from.
+// Source of a block's positions.
 enum class Positions : uint8_t { asked, counted, table, none };
 
-// The halves of each head's features turned by angles that grow with the position (Su et al.,
+// Rotates the halves of each head's features by angles that grow with the position (Su et al.,
 // "RoFormer", 2021).
 class RotaryAttention : public Module {
  public:
@@ -48,7 +48,7 @@ class RotaryAttention : public Module {
     return cat({a * c - b * s, a * s + b * c}, 3);
   }
   Tensor forward(const Tensor& x) override {
-    const Tensor all = qkv_(x);  // ranks may have some of the tokens, or of the heads
+    const Tensor all = qkv_(x);  // ranks may hold part of the tokens or heads
     const int64_t n = all.size(0), tokens = all.size(1), heads = all.size(2) / (3 * head_width);
     const Tensor parts = permute(reshape(all, {n, tokens, 3, heads, head_width}), {2, 0, 3, 1, 4});
     Tensor q = select(parts, 0, 0), k = select(parts, 0, 1);
@@ -99,7 +99,7 @@ Criterion squares() {
   return [](const Tensor& y, const Tensor&) { return mean(y * y); };
 }
 
-// Three steps spread and alone: "", or the error of the spread one.
+// Trains three steps partitioned and alone. Returns "", or the partitioned training's error.
 std::string trained_as_one(Positions positions, const HybridParallelOptions& options) {
   manual_seed(2);
   const Model parts = rotary(positions), whole = rotary(positions);
@@ -142,7 +142,7 @@ TEST_CASE("rank: positions" * doctest::skip()) {
       CHECK(trained_as_one(Positions::asked, options) == "");
       CHECK(trained_as_one(Positions::none, options) == "");
     }
-  // Attention has all tokens there, so that counting from 0 is right.
+  // In these modes attention holds all tokens, so that counting from 0 is right.
   for (const char* mode : {"none", "split_gather", "all_to_all"}) {
     INFO(mode);
     CHECK(trained_as_one(Positions::counted, sharing(mode)) == "");
@@ -156,7 +156,7 @@ TEST_CASE("rotary embeddings that ask first_token give what one process gives in
 TEST_CASE("rank: positions on stages" * doctest::skip()) {
   HybridParallelOptions options = sharing("ring_attn");
   options.pp_size = 2;
-  options.stages = {1, 2};  // the second begins within the blocks
+  options.stages = {1, 2};  // the second stage begins within the blocks
   CHECK(trained_as_one(Positions::asked, options) == "");
 }
 TEST_CASE("positions are right on a stage that begins within the blocks") {
