@@ -1,5 +1,5 @@
-// Activation recomputation: the ops inside fn are not recorded, and fn runs again in the backward
-// pass.
+// Activation recomputation: the operations inside fn are not recorded, and fn runs again in the
+// backward pass.
 #include "core/autograd/custom_function.h"
 #include "core/autograd/tape.h"
 #include "core/autograd/tracking.h"
@@ -15,8 +15,7 @@ thread_local bool runs_again = false;
 
 using Function = std::function<Tensor(const std::vector<Tensor>&)>;
 
-// What of this thread fn depends on: where the numbers that it draws begin (what is drawn next, and
-// in which stream), and which tokens it has.
+// Thread state that fn depends on: the next random draw, the random stream, and this rank's tokens.
 struct Surroundings {
   RandomState state = default_generator().state();
   uint64_t stream = random_stream();
@@ -29,7 +28,7 @@ struct Surroundings {
   }
 };
 
-// Restores them for one scope, so that dropout draws the same numbers again.
+// Restores the state of the first run for one scope, so that dropout draws the same values again.
 class Replay {
  public:
   explicit Replay(const Surroundings& first_run) { first_run.restore(); }
@@ -74,7 +73,7 @@ class CheckpointNode : public Node {
       if (d.wanted(static_cast<int>(i))) leaf.requires_grad_();
       leaves.push_back(leaf);
     }
-    // What runs may have neither parameters nor an input with a gradient.
+    // fn may have neither parameters nor an input that requires a gradient.
     if (const Tensor y = run_again(leaves); y.requires_grad()) booster::backward(y, {.grad = g[0]});
     for (size_t i = 0; i < leaves.size(); ++i)
       if (d.wanted(static_cast<int>(i))) d[static_cast<int>(i)] = leaves[i].grad();

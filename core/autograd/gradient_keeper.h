@@ -1,8 +1,8 @@
-// GradientKeeper: a boosted training keeps the gradients of its leaves. It may have multiplied them
-// by a loss scale, and they may be of this rank alone, so that who takes them for what they are
-// trains on wrong numbers without a word. Optimizers and clips ask first (check_not_kept), grad()
-// gives what the keeper's reader says; the keeper's own code runs in a Scope. For the thread that
-// trains.
+// GradientKeeper: holds the gradients of a boosted training's leaves. A gradient may be multiplied
+// by a loss scale, and it may be local to this rank. Code that used it as it is would silently
+// train on wrong values. Optimizers and clips therefore call check_not_kept() first, and grad()
+// returns the result of the keeper's reader. The keeper's own code runs in a Scope. For the
+// training thread only.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -16,22 +16,22 @@ namespace booster {
 
 class GradientKeeper {
  public:
-  // Keeps the gradients of these leaves, but for those that another keeps. `name` is for errors:
-  // "fp16 on torch_ddp".
+  // Keeps the gradients of `leaves`, except leaves that another keeper already has. `name` is for
+  // errors: "fp16 on torch_ddp".
   GradientKeeper(std::string name, const std::vector<Tensor>& leaves);
-  // Drops the gradients: nobody could tell any more what they are.
+  // Clears the gradients: their scale and origin are unknown without the keeper.
   ~GradientKeeper();
   GradientKeeper(const GradientKeeper&) = delete;
   GradientKeeper& operator=(const GradientKeeper&) = delete;
   const std::string& name() const { return name_; }
-  // Keeps the gradients of these too.
+  // Keeps the gradients of these leaves as well.
   void keep(const std::vector<Tensor>& leaves);
 
-  // What a program gets that reads the gradient of one of the leaves, outside of a Scope.
+  // Returns the gradient that a program reads from one of the leaves outside of a Scope.
   using Reader = std::function<Tensor(const Tensor& leaf, const Tensor& in_memory)>;
   void set_reader(Reader reader) { reader_ = std::move(reader); }
 
-  // While one lives, its thread may do with kept gradients what it likes.
+  // While a Scope is alive, its thread may use kept gradients freely.
   class Scope {
    public:
     Scope();
@@ -51,14 +51,15 @@ class GradientKeeper {
   Reader reader_;
 };
 
-// What grad() of a leaf gives whose gradient is kept.
+// Returns what grad() gives for a leaf whose gradient is kept.
 Tensor kept_grad(const GradientKeeper& keeper, const Tensor& leaf, const Tensor& in_memory);
-// Who keeps the gradient of x; null: nobody, or this thread is in a Scope.
+// Returns the keeper of x's gradient. Null if there is none, or if this thread is in a Scope.
 const GradientKeeper* keeper_of(const Tensor& x);
-// Error if somebody does. `call` is what the program called, `instead` what it should have.
+// Throws if a keeper has the leaf's gradient. The error names `call`, the function called, and
+// `instead`, the one to call.
 void check_not_kept(const char* call, const Tensor& leaf, const char* instead);
-// For errors about the dtype of x: says that boosted.model is to be called, if x is of a model that
-// was boosted, and called without its strategy; else "".
+// Returns a hint for errors about x's dtype. It asks for a call of boosted.model if x belongs to a
+// boosted model that was called without its strategy; else "".
 std::string boosted_hint(const Tensor& x);
 
 }  // namespace booster

@@ -1,4 +1,4 @@
-// In-place calls on the tape: the tensor that they change becomes their result.
+// In-place calls on the tape: the changed tensor becomes the call's result.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tracking.h"
@@ -6,7 +6,7 @@
 namespace booster {
 namespace {
 
-// factor * g, at a factor of 0 also where g is infinite.
+// Returns factor * g, and zeros for a factor of 0 even where g is infinite.
 Tensor share_of(const Tensor& g, double factor) {
   if (factor == 1) return g;
   return factor == 0 ? zeros_like(g) : mul(g, factor);

@@ -1,6 +1,6 @@
-// One backward pass over the tape. Nodes run in the reverse of the order in which they were
-// recorded, each once all gradients of its outputs have arrived. For backward.cpp, which begins
-// passes, and gradients.cpp, by which nodes speak to theirs.
+// One backward pass over the tape. Nodes run in the reverse order of recording, each once all
+// gradients of its outputs have arrived. For backward.cpp, which starts passes, and gradients.cpp,
+// which connects nodes to their pass.
 #pragma once
 
 #include "core/autograd/deferred_gradients.h"
@@ -22,19 +22,20 @@
 
 namespace booster {
 
-// A leaf's gradient is complete, as far as this pass knows (backward.cpp).
+// Handles a leaf whose gradient is complete, as far as this pass knows (backward.cpp).
 void leave_leaf(const Tensor& leaf);
 
-// Where a backward pass begins, and with what gradient.
+// Start of a backward pass, with its gradient.
 struct Root {
   Edge edge;
   Tensor grad;
 };
 
-// One backward pass: into the gradients of all leaves or, with `inputs`, only to these tensors.
+// One backward pass. It adds to the gradients of all leaves or, given `inputs`, returns the
+// gradients of these tensors only.
 class Backward {
  public:
-  // What is put off needs its way to the leaf later, so nothing is released then.
+  // Deferred gradients need their path to the leaf later, so the graph is then retained.
   Backward(std::vector<Root> roots, bool retain_graph, const std::vector<Tensor>& inputs = {})
       : retain_graph_(retain_graph || DeferredGradients::current()),
         collects_(!inputs.empty()),
@@ -64,7 +65,8 @@ class Backward {
     return std::move(collected_);
   }
 
-  // A node that exchanges, or one with a single input, such as a cast, right behind one.
+  // Returns true for a node that exchanges, and for one with a single input (such as a cast) that
+  // comes just before an exchanging node in the pass.
   static bool is_on_way_to_exchange(const Node& node) {
     if (node.exchanges()) return true;
     const Node* next = node.inputs().size() == 1 ? node.inputs()[0].node.get() : nullptr;
@@ -75,7 +77,7 @@ class Backward {
     meanwhile_.push_back({node.inputs()[i], node.name(), std::move(gradient)});
   }
 
-  // True if nothing else has come to this place of the tape, nor will.
+  // Returns true if no other gradient has arrived, or will arrive, at this node.
   bool is_only_use(const Node& node) const {
     if (collects_) return false;
     const Gathered& gathered = gathered_.at(const_cast<Node*>(&node));
@@ -114,8 +116,8 @@ class Backward {
                        [node](const Edge& place) { return place.node.get() == node; });
   }
 
-  // Finds the nodes from which a requested input can be reached. Inputs of a call were recorded
-  // before it; leaves have no inputs.
+  // Finds the nodes that lead to a requested input. A call's inputs were recorded before it; leaves
+  // have no inputs.
   void find_ways(const std::vector<Root>& roots) {
     std::vector<Node*> nodes;
     std::unordered_set<const Node*> seen;
@@ -144,7 +146,7 @@ class Backward {
                                      [this](const Edge& edge) { return is_wanted(edge); });
   }
 
-  // What must have run before the node at the other end is visited.
+  // Calls `use` for each edge whose far node must wait for this one.
   template <class F>
   void for_each_use(const Node& node, F&& use) const {
     for (const Edge& edge : node.inputs())
@@ -153,7 +155,7 @@ class Backward {
     for (const Edge& edge : node.leaves_inside()) use(edge);
   }
 
-  // Iterative, since graphs of deep models would overflow the stack.
+  // Iterative, because graphs of deep models would overflow the stack.
   void count_uses(const std::vector<Root>& roots) {
     std::vector<Node*> open;
     for (const Root& root : roots) {

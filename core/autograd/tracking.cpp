@@ -105,7 +105,7 @@ Tensor apply_grad_hooks(std::vector<GradHook> hooks, Tensor grad) {
 void register_grad_hook(const Tensor& x, GradHook hook) {
   check(x.defined() && x.requires_grad(), "register_grad_hook: tensor requires no gradient");
   ensure_tape_state(x).grad_hooks.push_back(hook);
-  // A result may be destroyed before its gradient arrives, so its hooks are stored with the call.
+  // A result may be destroyed before its gradient arrives, so its node stores the hooks.
   if (!x.is_leaf()) tape_state(x)->node->add_output_hook(tape_state(x)->output, std::move(hook));
 }
 
@@ -192,9 +192,10 @@ void AccumulateGrad::backward(std::span<const Tensor> g, Gradients&) {
   state.grad_arrived = true;
 }
 
-// On the CPU a library may begin its sums with what is there: other bits than those of a sum that
-// is added to it, which ranks that exchange summands have. Observers see summands; this is asked
-// where none is called, so it looks for one itself.
+// On the CPU a library may start its sums with the existing values, which gives other bits than
+// adding a summand. Ranks that exchange summands get the bits of the latter. Observers see
+// summands, so this returns undefined while one is set. It looks for one itself, because it runs
+// where none is called.
 Tensor gradient_to_add_to(const Tensor& leaf) {
   const TapeState& state = *tape_state(leaf);
   const Tensor& grad = state.grad;
@@ -227,7 +228,7 @@ thread_local LeafWatch* leaf_watch = nullptr;
 
 LeafWatch::LeafWatch() : outer_(std::exchange(leaf_watch, this)) {}
 
-// A checkpoint inside another: what it reaches, the outer one does.
+// With nested checkpoints, the outer one also reaches every leaf of the inner one.
 LeafWatch::~LeafWatch() {
   leaf_watch = outer_;
   if (outer_)

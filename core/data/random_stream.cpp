@@ -1,5 +1,5 @@
-// The portable variant of the kernels' generator: it uses integers, so every variant gives the same
-// numbers.
+// The portable variant of the kernels' generator. It uses integers, so every variant gives the same
+// values.
 #define BOOSTER_VARIANT portable
 
 #include "core/data/random_stream.h"
@@ -45,13 +45,13 @@ int64_t RandomStream::below(int64_t n) {
 }
 
 double RandomStream::normal() {
-  const double radius = std::sqrt(-2 * std::log(1 - uniform()));  // of a number that is not 0
+  const double radius = std::sqrt(-2 * std::log(1 - uniform()));  // the argument of log is not 0
   return radius * std::cos(2 * std::numbers::pi * uniform());
 }
 
-// The logarithm of a number from Gamma(shape, 1): Marsaglia and Tsang, "A simple method for
-// generating gamma variables", 2000. Below a shape of 1 the number itself may be too small for a
-// double: it is one of shape + 1, times u^(1 / shape).
+// Returns the logarithm of a value from Gamma(shape, 1): Marsaglia and Tsang, "A simple method for
+// generating gamma variables", 2000. For a shape below 1 the value itself may underflow a double.
+// It is a value from Gamma(shape + 1, 1), times u^(1 / shape).
 double RandomStream::log_gamma(double shape) {
   if (shape < 1) {
     const double log_u = std::log(1 - uniform());

@@ -11,7 +11,7 @@ namespace {
 
 Tensor count_of(int64_t n) { return full({}, static_cast<double>(n), {DType::f64}); }
 
-// Of losses that are a number for each element of the target.
+// Returns the divisor of losses with one value per target element.
 Criterion::Divisor elements(const char* name, Reduction reduction) {
   return [name, reduction](const Tensor& target) {
     check(reduction == Reduction::mean || reduction == Reduction::batch_mean,
@@ -20,7 +20,7 @@ Criterion::Divisor elements(const char* name, Reduction reduction) {
   };
 }
 
-// Of losses by class numbers, or for `classes` of each row probabilities.
+// Returns the divisor of losses by class numbers, or by `classes` probabilities for each row.
 Criterion::Divisor counted_rows(const char* name, const Tensor& weight, int64_t ignore_index,
                                 Reduction reduction) {
   return [=](const Tensor& target) {

@@ -1,8 +1,8 @@
 // Criterion: a loss that a training loop calls, `criterion(output, target)`. A value: copies share
-// nothing but the options' tensors. Made by one of the losses below or from any function.
+// only the options' tensors. Made by one of the losses below or from any function.
 //
-// One that is a mean may say by what it divides. Ranks and batches whose divisors differ can then
-// be joined into one mean (BoosterOptions::loss_mean).
+// A criterion that is a mean may state its divisor. Ranks and batches whose divisors differ can
+// then be joined into one mean (BoosterOptions::loss_mean).
 #pragma once
 
 #include "core/nn/losses.h"
@@ -19,11 +19,11 @@ class Criterion {
  public:
   using Function = std::function<Tensor(const Tensor& output, const Tensor& target)>;
 
-  // What the mean over a target's rows divides by (one number without dimensions, off the tape):
-  // how many rows count, or the sum of their weights.
+  // Returns the divisor of the mean over a target's rows: the number of rows that count, or the sum
+  // of their weights. One value without dimensions, off the tape.
   using Divisor = std::function<Tensor(const Tensor& target)>;
 
-  // Without `divisor` it is the number of rows, target.size(0).
+  // Without `divisor`, it is the number of rows, target.size(0).
   Criterion(std::string name, Function function, Divisor divisor = {})
       : name_(std::move(name)), function_(std::move(function)), divisor_(std::move(divisor)) {}
   // From a function or lambda: `Criterion loss = [](const Tensor& y, const Tensor& t) {...};`
@@ -35,7 +35,7 @@ class Criterion {
   Tensor operator()(const Tensor& output, const Tensor& target) const {
     return function_(output, target);
   }
-  // f64. Error for a criterion that is no mean.
+  // Returns the divisor in f64. Throws for a criterion that is not a mean.
   Tensor divisor(const Tensor& target) const;
   const std::string& name() const { return name_; }
 
@@ -45,8 +45,8 @@ class Criterion {
   Divisor divisor_;
 };
 
-// The losses of core/nn/losses.h with their options; they have no members, so a
-// Criterion can be copied from them.
+// The losses of core/nn/losses.h with their options. They have no members, so a Criterion can be
+// copied from them.
 struct CrossEntropyLoss : Criterion {
   explicit CrossEntropyLoss(CrossEntropyOptions options = {});
   explicit CrossEntropyLoss(NoOptions) : CrossEntropyLoss() {}

@@ -1,4 +1,4 @@
-// Elementwise losses, written in differentiable functions.
+// Elementwise losses, composed of differentiable functions.
 #include "core/nn/losses.h"
 
 #include "core/autograd/functions.h"
@@ -67,8 +67,8 @@ Tensor l1_loss(const Tensor& output, const Tensor& target, Reduction reduction) 
 
 namespace {
 
-// square_factor d^2 where d = |output - target| < bound, else slope (d - bound / 2). Far away the
-// square is that of 0: the slope of an infinite one, times 0, would be nan.
+// square_factor d^2 where d = |output - target| < bound, else slope (d - bound / 2). For far
+// elements it squares 0 instead of d: the slope of an infinite square, times 0, would be nan.
 Tensor quadratic_then_linear(const Pair& pair, double bound, double square_factor, double slope,
                              Reduction reduction) {
   const PolicyScope inside(nullptr);
@@ -120,7 +120,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
   const Pair pair = entered(Op::binary_cross_entropy_with_logits, logits, target);
   const PolicyScope inside(nullptr);
   const Tensor &x = pair.output, &t = pair.target;
-  // log sigmoid(x) = -softplus(-x) and log(1 - sigmoid(x)) = -x - softplus(-x) overflow nowhere.
+  // log sigmoid(x) = -softplus(-x) and log(1 - sigmoid(x)) = -x - softplus(-x) never overflow.
   const Tensor cost = softplus(neg(x));
   if (!options.pos_weight.defined())
     return reduced(weighted((1.0 - t) * x + cost, options.weight), options.reduction);

@@ -33,24 +33,24 @@ namespace booster {
 
 class Module;
 
-// What a model saves: parameters and buffers.
+// A model's saved tensors: parameters and buffers.
 using StateDict = std::vector<NamedTensor>;
-// From a map of names, such as load_safetensors gives.
+// Makes a StateDict from a map by name, as load_safetensors returns.
 StateDict state_of(const std::map<std::string, Tensor>& tensors);
 
-// A piece of a model that runs as a chain of pieces, each on the one tensor that the one before it
-// gave: where a pipeline may cut. See Module::link_count().
+// A piece of a model that runs as a chain of pieces. Each takes the one tensor that the previous
+// piece returned. A pipeline may cut between pieces. See Module::link_count().
 struct Link {
   std::string name;             // "blocks.3"; "" for a module that is one link
   std::vector<Tensor> tensors;  // parameters and buffers that it uses; others may use them as well
 };
 
-// What a parameter or buffer is for. Precision strategies treat some layers in special ways and
-// recognise them by this, whatever class the module is of: one that replaces a layer (a part of it
-// on each rank, say) gives its tensors the same roles.
+// Purpose of a parameter or buffer. Precision strategies treat some layers specially and recognise
+// them by role, whatever the module's class. A module that replaces a layer (for example, by a part
+// of it on each rank) gives its tensors the same roles.
 enum class Role : uint8_t {
   other,
-  linear_weight,  // (out, in), multiplied by rows of the input: what 8-bit matrix units take
+  linear_weight,  // (out, in), multiplied by input rows: 8-bit matrix units take it
   layer_norm,     // scale and shift of a normalisation over features
   batch_norm,     // scale, shift and statistics of a normalisation over the batch
   batch_count,    // number of batches in those statistics; older files lack it
@@ -77,45 +77,46 @@ class Module : public std::enable_shared_from_this<Module> {
   // then forward_links(x, 0, link_count()). All others are one link. See docs/parallelism.md.
   // At least 1; stays the same for the module's lifetime.
   virtual int link_count() const { return 1; }
-  // Error where there is no such link.
+  // Throws if there is no such link.
   virtual Link link(int i) const;
-  // Runs links [first, last) on what link first - 1 gave. The module's pre-hooks run where that
-  // begins with the first link, its hooks where it ends with the last; recomputation
-  // (set_recompute) covers what runs here. Error for a range that is empty or outside.
+  // Runs links [first, last) on the result of link first - 1. The pre-hooks run if the range begins
+  // with the first link, the hooks if it ends with the last. Recomputation (set_recompute) covers
+  // the links of this call. Throws for a range that is empty or outside.
   Tensor run_links(const Tensor& x, int first, int last);
-  // An input of so many rows as forward takes it, of any numbers, for who tries out what the module
-  // costs; undefined where the module does not say.
+  // Returns an input of `rows` rows with arbitrary values that forward takes, for measuring cost.
+  // Undefined if the module offers none.
   virtual Tensor example_input(int64_t /*rows*/) const { return {}; }
 
   const std::string& kind() const { return kind_; }
-  // What a description prints between brackets: "192, 576, bias=true".
+  // Returns the options that a description prints in brackets: "192, 576, bias=true".
   virtual std::string options() const { return ""; }
-  // A tree of kinds and options, as PyTorch prints it.
+  // Returns a tree of kinds and options, as PyTorch prints it.
   std::string to_string() const;
 
   // --- contents; a tensor that is used in two places appears once, under its first name
   Parameters parameters() const;
   std::vector<NamedTensor> buffers() const;
-  // This module (name "") and all below it, each after its parent.
+  // Returns this module (name "") and all below it, each after its parent.
   std::vector<std::pair<std::string, Module*>> named_modules();
   int64_t parameter_count() const;
-  // Attention heads that this module computes side by side, which ranks may share but not cut; 0
-  // for other modules.
+  // Returns the number of attention heads in this module, which ranks may share but not cut; 0 for
+  // other modules.
   virtual int64_t attention_heads() const { return 0; }
-  // This module's own parameters and buffers that have a role, under their own names ("weight").
+  // Returns this module's own parameters and buffers with this role, under their own names
+  // ("weight").
   std::vector<NamedTensor> own(Role role) const;
 
-  // Parameters and buffers under all of their names, module by module, sharing memory with the
-  // model.
+  // Returns parameters and buffers under all of their names, module by module; they share memory
+  // with the model.
   StateDict state_dict() const;
-  // Names of those that a state may lack, as in PyTorch: num_batches_tracked, which files from
-  // before PyTorch 0.4.1 do not have. Such a tensor keeps its number then.
+  // Returns the names that a loaded state may lack, as in PyTorch: num_batches_tracked, which files
+  // from before PyTorch 0.4.1 do not have. Such a tensor then keeps its value.
   std::set<std::string> optional_names() const;
   // Copies values in, converting dtypes. All or nothing: on failure the module is unchanged, and
-  // the error lists missing and unexpected names and wrong shapes. Without `strict` names may
+  // the error lists missing names, unexpected names and wrong shapes. Without `strict`, names may
   // differ.
   void load_state_dict(const StateDict& state, bool strict = true);
-  // The same from such a map. A template, so that braces are a StateDict.
+  // As above from such a map. A template, so that braces are a StateDict.
   template <class Map>
   requires(std::is_same_v<Map, std::map<std::string, Tensor>>) void load_state_dict(
       const Map& state, bool strict = true) {
@@ -129,44 +130,46 @@ class Module : public std::enable_shared_from_this<Module> {
   // Freezes (false) or unfreezes all parameters.
   void requires_grad_(bool requires_grad = true);
   void freeze() { requires_grad_(false); }
-  // Error if the model was boosted: then its optimizer does this, which knows what else to forget.
+  // Throws if the model was boosted. Use its optimizer's zero_grad(), which also resets other
+  // state.
   void zero_grad();
-  // Whether forward keeps no activations: backward then runs it again (tape.h, checkpoint).
+  // Sets whether forward keeps no activations; backward then runs forward again (tape.h,
+  // checkpoint).
   void set_recompute(bool recompute) { recomputes_ = recompute; }
   // Calls fn for every module, submodules before their parents (initialisers rely on it).
   void apply(const std::function<void(Module&)>& fn);
   // Converts floating parameters and buffers in place: tensors held elsewhere (by an optimizer) see
-  // the new dtype or device. Gradients are dropped.
+  // the new dtype or device. Drops gradients.
   void to(DType dtype);
   void to(Device device);
-  // The same for this module's own parameters and buffers, without those of its submodules.
+  // As above for this module's own parameters and buffers, without those of its submodules.
   void convert_own(DType dtype);
 
-  // --- hooks; the number returned removes them
+  // --- hooks; the returned number removes one
   int register_forward_pre_hook(ForwardPreHook hook);
   int register_forward_hook(ForwardHook hook);
   void remove_hook(int number);
-  // True if a call does more than forward(): hooks, or recomputation. Then a caller must not bypass
-  // it with a fused function.
+  // Returns true if a call does more than forward(): hooks, or recomputation. A caller must then
+  // not bypass it with a fused function.
   bool must_be_called() const { return recomputes_ || !pre_hooks_.empty() || !hooks_.empty(); }
 
  protected:
   virtual Tensor forward(const Tensor& x) = 0;
-  // Of a module that can be cut: links [first, last), a range that is not empty.
+  // Runs links [first, last), a range that is not empty, of a module that can be cut.
   virtual Tensor forward_links(const Tensor& x, int /*first*/, int /*last*/) { return forward(x); }
 
-  // Registers a leaf that requires gradients; an undefined tensor stands for "none" and is left
-  // out.
+  // Registers a leaf that requires gradients. Registers nothing for an undefined tensor, which
+  // stands for "none".
   Tensor add_parameter(const std::string& name, Tensor value, Role role = Role::other);
   // Registers a tensor that is saved but not trained.
   Tensor add_buffer(const std::string& name, Tensor value, Role role = Role::other);
-  // A link that uses what these modules hold.
+  // Returns a link that uses the tensors of these modules.
   static Link link_of(std::string name, std::initializer_list<const Module*> modules);
   template <class M, class... Args>
   M& add(const std::string& name, Args&&... args) {
     return add_existing(name, std::make_shared<M>(std::forward<Args>(args)...));
   }
-  // The same with options in braces behind at most three other arguments, for modules that name
+  // As above with options in braces after at most three other arguments, for modules that name
   // their options: add<Conv2d>("conv", 3, 16, 3, {.stride = 2}).
   template <class M>
   M& add(const std::string& name, typename M::Options options) {
@@ -205,7 +208,7 @@ class Module : public std::enable_shared_from_this<Module> {
   void add_child(const std::string& name, std::shared_ptr<Module> child);
   std::function<Tensor(const std::vector<Tensor>&)> links_to_run_again(int first, int last);
 
-  // Ends with the module, or where it moves away.
+  // Lifetime of the module at its address: ends when it is destroyed or moved from.
   class Life {
    public:
     Life() = default;
@@ -224,7 +227,7 @@ class Module : public std::enable_shared_from_this<Module> {
   MemoryTag memory_tag_;  // of what forward allocates
   Parameters parameters_;
   std::vector<NamedTensor> buffers_;
-  std::vector<std::pair<NamedTensor, Role>> roles_;  // of those that have one
+  std::vector<std::pair<NamedTensor, Role>> roles_;  // only tensors that have one
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;
   std::vector<std::pair<int, ForwardPreHook>> pre_hooks_;
   std::vector<std::pair<int, ForwardHook>> hooks_;
@@ -233,8 +236,8 @@ class Module : public std::enable_shared_from_this<Module> {
   bool recomputes_ = false;
 };
 
-// Changes the dtype (device) of a floating tensor in place: every handle sees the change, and its
-// gradient is dropped.
+// Changes the dtype (device) of a floating tensor in place and drops its gradient: every handle
+// sees the change.
 void convert_(const Tensor& x, DType dtype);
 void convert_(const Tensor& x, Device device);
 
@@ -250,7 +253,7 @@ class Model {
   requires(std::is_base_of_v<Module, M> && !std::is_reference_v<M>) Model(M&& module)
       : module_(std::make_shared<M>(std::move(module))) {}
 
-  // A module that has a name already would have two owners.
+  // A module that already has a name would have two owners.
   template <class M>
   requires(std::is_base_of_v<Module, M>) Model(M& /*module*/) {
     static_assert(!std::is_base_of_v<Module, M>,

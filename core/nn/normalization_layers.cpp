@@ -57,7 +57,7 @@ BatchNorm::BatchNorm(const char* kind, int64_t channels, BatchNorm2dOptions opti
                      options.track_running_stats ? zeros({}, {.dtype = DType::i64}) : Tensor(),
                      Role::batch_count)),
       options_(options) {}
-// Where there are no running statistics it does not matter.
+// Without running statistics the result does not matter.
 double BatchNorm::momentum() const {
   if (options_.momentum) return *options_.momentum;
   return training() && num_batches_tracked.defined() ? 1 / num_batches_tracked.item() : 0;

@@ -152,7 +152,7 @@ std::vector<Tensor> Optimizer::gradients() const { return body_->gradients(); }
 
 void Optimizer::add_group(const ParameterGroup& group) {
   {
-    const GradientKeeper::Scope mine;  // of a boosted training: what is in memory, not a copy
+    const GradientKeeper::Scope mine;  // reads what is in memory, not a copy
     body_->settle_clip();
   }
   body_->add(group);

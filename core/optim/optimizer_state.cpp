@@ -1,4 +1,4 @@
-// Saving and loading an optimizer by the names of its parameters, whole or in parts.
+// Saves and loads an optimizer by parameter names, whole or in parts.
 #include "core/optim/optimizer_body.h"
 #include "platform/error.h"
 
@@ -29,12 +29,12 @@ void check_part(const OptimizedParameter& parameter, const OwnedPart& saved) {
         parameter.owned().end);
 }
 
-// Takes values out of a saved state, checks them, and at the end knows what was not asked for.
+// Takes values out of a saved state, checks them, and finally reports those that were not used.
 class Reader {
  public:
   explicit Reader(const OptimizerState& state) : state_(state) {}
 
-  // What the parameter's optimizer owns of it; undefined if absent.
+  // Returns the owned elements of a saved tensor; undefined if it is absent.
   Tensor tensor(const OptimizedParameter& parameter, const std::string& kind, DType dtype) {
     const auto found = state_.tensors.find(parameter.name + "." + kind);
     if (found == state_.tensors.end()) return {};
@@ -45,10 +45,11 @@ class Reader {
     check_tensor(name, saved, whole ? parameter.tensor.shape() : Shape{held.size()}, dtype);
     const Tensor dense = untracked::contiguous(saved);
     if (held == parameter.owned()) return dense;
-    // Not a window: it would keep the memory of the whole.
+    // Copies, because a window would keep the memory of the whole tensor.
     return OptimizedParameter::window(dense, held, parameter.owned()).clone();
   }
-  // The tensor that the precision in force keeps beside a parameter (`now`), or does not.
+  // Returns a saved tensor that the current precision keeps with a parameter (`now`), or undefined
+  // if it keeps none.
   Tensor beside(const OptimizedParameter& parameter, const char* kind, const Tensor& now,
                 DType dtype) {
     const Tensor saved = tensor(parameter, kind, dtype);
@@ -76,7 +77,7 @@ class Reader {
   }
 
  private:
-  // Of which elements a saved tensor is.
+  // Returns the elements that a saved tensor covers.
   ElementRange range_of(const OptimizedParameter& parameter, const Tensor& saved) const {
     const bool whole = saved.defined() && saved.shape() == parameter.tensor.shape();
     if (whole) return parameter.all();
@@ -90,7 +91,7 @@ class Reader {
   std::set<std::string> used_;
 };
 
-// The parameter as it will be, with the saved state.
+// Returns the parameter as the saved state will make it.
 OptimizedParameter loaded(const OptimizedParameter& now, Reader& reader,
                           const std::vector<std::string>& kinds) {
   OptimizedParameter next = now;
@@ -108,14 +109,15 @@ OptimizedParameter loaded(const OptimizedParameter& now, Reader& reader,
   const DType dtype = now.tensor.dtype();
   const Tensor saved = reader.beside(now, compensation_name, now.compensation, dtype);
   if (saved.defined()) next.compensation = saved.to(now.home());
-  // A training may begin to average, or stop, between saving and resuming.
+  // A training may start or stop averaging between saving and resuming.
   const Tensor average = reader.tensor(now, average_name, now.state_dtype());
   next.average = {};
   if (now.average.defined() && average.defined()) next.average = average.to(now.home());
   return next;
 }
 
-// Loaded numbers go where the master lies now, for others may hold it, and into the working copy.
+// Writes loaded values into the current master's memory, which others may hold, and into the
+// parameter.
 void keep_master(const Tensor& master, OptimizedParameter& loaded) {
   if (!master.defined()) return;
   master.detach().copy_(loaded.master);
@@ -172,7 +174,7 @@ void check_groups(size_t saved, size_t now) {
         now);
 }
 
-// Parameters that both have, in different groups, in the order of this optimizer.
+// Returns the parameters that both have in different groups, in this optimizer's order.
 std::vector<MovedParameter> moved_parameters(const OptimizerState& saved,
                                              const std::vector<Optimizer::Body::Group>& groups) {
   std::map<std::string, int> before;

@@ -1,5 +1,5 @@
-// Two things that forbid a write in place: several elements at one address, and elements that the
-// same call still reads.
+// Checks of two things that forbid an in-place write: several elements at one address, and elements
+// that the same call has yet to read.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -7,7 +7,7 @@
 namespace booster {
 
 // Throws if several elements of x share an address, as in an expanded tensor. A write would change
-// each of them more than once, or to another's value.
+// each of them more than once, or to another element's value.
 void check_places_apart(const char* op, const Tensor& x);
 
 // Returns true if writing `target` element by element may change elements of `source` that are

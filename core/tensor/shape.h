@@ -1,4 +1,5 @@
-// Sizes or strides of a tensor: up to eight numbers in place, so that shapes never touch the heap.
+// Sizes or strides of a tensor: up to eight values stored in place, so that shapes never touch the
+// heap.
 #pragma once
 
 #include "kernels/arguments/view.h"
@@ -27,7 +28,7 @@ class Shape {
   int64_t& operator[](int i) { return sizes_[i]; }
   const int64_t* begin() const { return sizes_; }
   const int64_t* end() const { return sizes_ + n_; }
-  // Error for a shape without dimensions.
+  // Throws for a shape without dimensions.
   int64_t back() const {
     check(n_ > 0, "shape: no last size; got a shape without dimensions");
     return sizes_[n_ - 1];
@@ -37,7 +38,7 @@ class Shape {
   void insert(int at, int64_t size);
   void erase(int at);
 
-  // Product of all sizes; 1 for a scalar. Error if it exceeds 64 bits.
+  // Product of all sizes; 1 for a scalar. Throws if it exceeds 64 bits.
   int64_t numel() const {
     int64_t n = 1;
     bool exceeds = false;
@@ -45,7 +46,8 @@ class Shape {
     if (exceeds) [[unlikely]] refuse_too_large();
     return n;
   }
-  // Strides of a dense row-major tensor of this shape. Errors as numel's, sizes of 0 left out.
+  // Returns the strides of a dense row-major tensor of this shape. Errors as for numel, ignoring
+  // sizes of 0.
   Shape dense_strides() const;
   std::vector<int64_t> to_vector() const { return {begin(), end()}; }
   std::string to_string() const;  // "(2, 3)"
@@ -63,17 +65,18 @@ class Shape {
   int n_ = 0;
 };
 
-// The shape of an elementwise result of a and b by NumPy's rules; an error names `op` otherwise.
+// Returns the shape of an elementwise result of a and b by NumPy's rules. Otherwise throws an error
+// that names `op`.
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
 
-// Bytes of a dense tensor; an error names `op` for a negative size, and for more bytes than 64 bits
-// count, sizes of 0 left out.
+// Returns the bytes of a dense tensor. Throws an error that names `op` for a negative size, and for
+// more bytes than 64 bits count, ignoring sizes of 0.
 int64_t dense_bytes(const char* op, const Shape& shape, DType dtype);
 
-// Dimension in [0, ndim) from one in [-ndim, ndim); an error names `op` otherwise.
+// Maps a dimension in [-ndim, ndim) to [0, ndim). Throws an error that names `op` for any other.
 int normal_dim(const char* op, int64_t dim, int ndim);
-// The same for functions that, as torch's, take a tensor without dimensions as one of a single
-// element: there 0 and -1 give 0, which its shape does not have.
+// As above, for functions that, as in torch, take a tensor without dimensions as a vector of one
+// element. For it, 0 and -1 give 0, a dimension that its shape does not have.
 int normal_dim_or_only(const char* op, int64_t dim, int ndim);
 
 }  // namespace booster

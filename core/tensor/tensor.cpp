@@ -67,7 +67,7 @@ void Tensor::check_host_access(DType wanted) const {
 }
 
 namespace {
-// Refuses what the dtype would change: a fraction would be cut off, a number become true.
+// Throws for what the dtype would change: a fraction would be cut off, a number become true.
 void check_keeps_dtype(const char* op, const Tensor& x, DType other, double factor) {
   const bool is_whole = factor == std::floor(factor) && std::abs(factor) < 0x1p63;
   const bool stays_whole = !is_floating(other) && is_whole;
@@ -81,7 +81,7 @@ void check_keeps_dtype(const char* op, const Tensor& x, DType other, double fact
 bool is_tracked(const Tensor& x) { return x.defined() && x.requires_grad(); }
 }  // namespace
 
-// Refuses what the tape cannot follow: a gradient would be lost.
+// Throws for changes that the tape cannot follow, since a gradient would be lost.
 void Tensor::check_in_place(const char* op, const Tensor& source) const {
   check(defined(), "{}: tensor is undefined", op);
   if (!grad_enabled() || !is_floating(dtype())) return;
@@ -115,9 +115,9 @@ double Tensor::item() const {
 template <class T>
 std::vector<T> Tensor::to_vector() const {
   check(defined(), "to_vector: tensor is undefined");
-  if (device() == Device{}) ++reads;  // else to() counts
+  if (device() == Device{}) ++reads;  // otherwise to() counts the read
   const Tensor host = to(Device{});
-  // std::vector<bool> has no data(), so values are copied through a plain tensor.
+  // std::vector<bool> has no data(), so values are copied through a tensor.
   const Tensor values = untracked::contiguous(untracked::cast(host, dtype_of<T>()));
   const T* first = static_cast<const T*>(values.data());
   return std::vector<T>(first, first + values.numel());
@@ -148,8 +148,8 @@ Tensor& Tensor::fill_(double value) {
 
 namespace {
 
-// A view of what an in-place call reads, as large as what it writes; of a copy, where the call
-// would read what it has written.
+// Returns a view of `from`, as large as `to`. It shows a copy if the call would read what it has
+// written.
 Tensor widened(const char* op, const Tensor& from, const Tensor& to) {
   const Shape& shape = to.shape();
   check(broadcast_shapes(op, from.shape(), shape) == shape,
@@ -195,7 +195,7 @@ Tensor& Tensor::add_(const Tensor& other, double factor) {
 
 Tensor& Tensor::mul_(double factor) {
   check_in_place("mul_");
-  const bool is_bool = dtype() == DType::boolean;  // true times a number is a number
+  const bool is_bool = dtype() == DType::boolean;  // true times a number gives a number
   check_keeps_dtype("mul_", *this, is_bool ? DType::i64 : dtype(), factor);
   check_places_apart("mul_", *this);
   kernels::on(device()).binary_scalar(kernels::BinaryOp::mul, view(), view(), factor, false);
@@ -257,7 +257,7 @@ Tensor ones_like(const Tensor& x) { return ones(x.shape(), {x.dtype(), x.device(
 
 namespace {
 
-// As running sums, so that the host does not wait for the GPU.
+// Computes prefix sums, so that the host does not wait for the GPU.
 Tensor arange_there(int64_t n, TensorOptions options) {
   const auto& table = kernels::on(options.device);
   const Tensor y = ones({n}, {DType::f64, options.device}), numbers = empty_like(y);
@@ -278,7 +278,7 @@ Tensor arange(int64_t n, TensorOptions options) {
   return untracked::cast(values, options.dtype).to(options.device);
 }
 
-// Each half is counted from its own end, so that both ends are exact.
+// Counts each half from its own end, so that both ends are exact.
 Tensor linspace(double first, double last, int64_t n, TensorOptions options) {
   check(n >= 0, "linspace: negative length; got {}", n);
   check(options.dtype != DType::boolean, "linspace: want a dtype of numbers; got bool");

@@ -1,9 +1,9 @@
 // Tensor: the one value type. A handle to a strided view of shared storage, with a dtype, a device
 // and (for autograd) an optional tracking record.
 //
-// Copying a Tensor copies the handle, not the numbers; views share storage. Distinct tensors may be
+// Copying a Tensor copies the handle, not the values; views share storage. Distinct tensors may be
 // used from distinct threads; a single tensor must be used by one thread at a time. Functions here
-// never record on the tape, but for in-place changes: differentiable functions live in
+// never record on the tape, except in-place changes: differentiable functions live in
 // core/autograd.
 #pragma once
 
@@ -28,17 +28,17 @@ struct Absence;
 class WorkRecorder;  // core/tensor/work_recorder.h
 
 // Memory that tensors share. `version` counts in-place changes, so that a gradient formula can
-// detect that a saved value has changed.
+// detect a changed saved value.
 struct Storage : Counted {
   Storage(Device device, int64_t bytes);
-  // Without memory so far.
+  // Storage that has no memory yet.
   Storage(Device device, int64_t bytes, std::unique_ptr<Absence> absence);
   // Memory owned by the caller; `owner` is called when the last tensor releases it.
   Storage(Device device, void* data, int64_t bytes, std::function<void()> owner);
   ~Storage() override;
 
   bool has_memory() const { return data || bytes == 0; }
-  // Gives it memory, and its initial numbers; error if it is kept away.
+  // Allocates its memory and writes its initial values; throws if the memory is kept away.
   void use();
 
   void* data = nullptr;
@@ -48,10 +48,11 @@ struct Storage : Counted {
   uint32_t version = 0;
   std::function<void()> on_release;  // empty for memory of the allocator
   std::unique_ptr<Absence> absence;  // see absence.h; mostly null
-  WorkRecorder* maker = nullptr;         // what records the work that made it, until it is recorded
+  WorkRecorder* maker = nullptr;         // recorder of the work that made it, until recorded
 };
 
-// How many threads record work now (core/tensor/capture), and what they are told of.
+// Number of threads that record work now (core/tensor/capture). The two functions below report uses
+// and changes to their recorders.
 extern std::atomic<int> recording_threads;
 void note_use(const Reference<Storage>& storage);
 void note_change(const Reference<Storage>& storage);
@@ -59,7 +60,7 @@ void note_change(const Reference<Storage>& storage);
 class Tensor;
 class Index;  // core/autograd/indexing.h
 
-// What an in-place call makes of its target: kept * target + added * source.
+// Effect of an in-place call on its target: kept * target + added * source.
 struct InPlaceCall {
   const char* name;
   double kept, added;
@@ -69,8 +70,8 @@ struct InPlaceCall {
 struct Tracking {
   virtual ~Tracking() = default;
   virtual bool is_leaf() const = 0;
-  // Records a call, where gradients are on. The state is the target's or the source's; a call
-  // without a source has an undefined one.
+  // Records a call if gradients are on. This state belongs to the target or the source; a call
+  // without a source passes an undefined one.
   virtual void record(const Tensor& target, const Tensor& source,
                       const InPlaceCall& call) const = 0;
   bool requires_grad = false;
@@ -85,7 +86,7 @@ struct TensorBody : Counted {
   Shape shape;
   Shape strides;
   DType dtype = DType::f32;
-  bool is_detached = false;  // by detach(): what is written to it leaves other tapes alone
+  bool is_detached = false;  // by detach(): a write to it leaves other tapes alone
   std::unique_ptr<Tracking> tracking;
 };
 
@@ -107,7 +108,7 @@ constexpr DType dtype_of() {
   }
 }
 
-// The dimensions of a reduction: one, several in braces, or none, which stands for all.
+// The dimensions of a reduction: one, several in braces, or none for all.
 class Dims {
  public:
   Dims(int64_t one) : dims_{one} {}
@@ -121,8 +122,8 @@ class Dims {
 
 class Tensor {
  public:
-  // Undefined: no numbers, and every call below is an error but defined, shares_storage, view,
-  // to_string, body and same_body.
+  // Undefined: has no values. Calls throw, except defined, shares_storage, view, to_string, body
+  // and same_body.
   Tensor() = default;
   explicit Tensor(Reference<TensorBody> body) : body_(std::move(body)) {}
 
@@ -147,30 +148,31 @@ class Tensor {
       note_use(body.storage);
     return static_cast<char*>(body.storage->data) + body.offset * size_of(body.dtype);
   }
-  // The same, typed and on the CPU; error if the dtype is not T's, the device is not the CPU or the
-  // tensor is not contiguous.
+  // As above, typed and on the CPU. Throws if the dtype is not T's, the device is not the CPU, or
+  // the tensor is not contiguous.
   template <class T>
   T* data() const {
     check_host_access(dtype_of<T>());
     return static_cast<T*>(data());
   }
-  // For kernels; without data, if the tensor is undefined: an argument that is left out.
+  // For kernels. An undefined tensor gives a view without data, which stands for an omitted
+  // argument.
   kernels::View view() const;
 
-  // The one element as a double; error if there is not exactly one. Waits for the device.
+  // Returns the one element as a double; throws if there is not exactly one. Waits for the device.
   double item() const;
-  // All elements in row-major order, converted to T from any dtype and device.
+  // Returns all elements in row-major order, converted to T from any dtype and device.
   template <class T>
   std::vector<T> to_vector() const;
-  // Values as text, with long tensors abbreviated: "[[1, 2], [3, 4]] f32 (2, 2)".
+  // Returns the values as text, long tensors abbreviated: "[[1, 2], [3, 4]] f32 (2, 2)".
   std::string to_string() const;
 
-  // In-place changes. As in torch they are recorded while gradients are on: if the tensor is a
-  // result on the tape, or what it reads requires gradients, it becomes the call's result. Errors
-  // then: a leaf that requires gradients, memory that another tensor shares (a view, or what a
-  // gradient needs) unless this one was detached from it, a source on another device. Within
-  // NoGradGuard nothing is recorded.
-  Tensor& fill_(double value);  // error for a number that the dtype does not hold
+  // In-place changes. As in torch, they are recorded while gradients are on. If the tensor is a
+  // result on the tape, or what the call reads requires gradients, the tensor becomes the call's
+  // result. Errors then: a leaf that requires gradients; memory that another tensor shares (a view,
+  // or what a gradient needs), unless this tensor was detached from it; a source on another device.
+  // Within NoGradGuard nothing is recorded.
+  Tensor& fill_(double value);  // throws for a number that the dtype does not hold
   Tensor& zero_() { return fill_(0); }
   Tensor& copy_(const Tensor& from);            // any dtype, device; from broadcasts to this shape
   Tensor& add_(const Tensor& other, double factor = 1);
@@ -183,11 +185,12 @@ class Tensor {
       note_change(body.storage);
   }
 
-  // The same numbers, detached from the tape.
+  // Returns the same values, detached from the tape.
   Tensor detach() const;
-  // A dense copy in fresh memory, detached from the tape.
+  // Returns a dense copy in fresh memory, detached from the tape.
   Tensor clone() const;
-  // A copy on another device, or the tensor itself if already there; detached from the tape.
+  // Returns a copy on another device, or the tensor itself if already there; detached from the
+  // tape.
   Tensor to(Device device) const;
 
   // --- autograd's part, implemented in core/autograd/tracking.cpp
@@ -196,25 +199,26 @@ class Tensor {
     return body.tracking && body.tracking->requires_grad;
   }
   Tensor& requires_grad_(bool requires_grad = true);
-  // The accumulated gradient of a leaf, or an undefined tensor.
+  // Returns the accumulated gradient of a leaf, or an undefined tensor.
   Tensor grad() const;
   void set_grad(Tensor grad) const;  // of the leaf's dtype, or f32 for a 16-bit leaf
   bool is_leaf() const;
   // Runs the tape from this scalar: see core/autograd/tape.h.
   void backward() const;
-  // Element or slice `index` of the first dimension, from the end if negative; recorded (select).
+  // Returns element or slice `index` of the first dimension, from the end if negative; recorded
+  // (select).
   Tensor operator[](int64_t index) const;
-  // A part, as Python's brackets: x[{Slice(1, {}, 2), 0}]. See core/autograd/indexing.h.
+  // Returns a part, as Python's brackets do: x[{Slice(1, {}, 2), 0}]. See core/autograd/indexing.h.
   Tensor operator[](std::initializer_list<Index> places) const;
-  // The same for one tensor: a mask (bool) or positions (i64).
+  // As above for one tensor: a mask (bool) or positions (i64).
   Tensor operator[](const Tensor& places) const;
-  // In another dtype, or the tensor itself if it has that one; recorded (cast).
+  // Returns x in another dtype, or itself if it has that dtype; recorded (cast).
   template <class D>
   requires std::is_same_v<D, DType> Tensor to(D dtype)
   const { return cast_to(dtype); }
 
-  // --- functions of core/autograd/functions.h as members, which core/autograd/members.cpp defines:
-  // x.exp(), x.mul(y), x.pow(2) of the table, and those that reduce and rearrange
+  // --- functions of core/autograd/functions.h as members, defined in core/autograd/members.cpp:
+  // x.exp(), x.mul(y), x.pow(2) from the table, reductions and rearrangements
 #define UNARY(name, ...) Tensor name() const;
 #define BINARY(name, ...)                 \
   Tensor name(const Tensor& other) const; \
@@ -237,11 +241,11 @@ class Tensor {
   Tensor cumsum(int64_t dim) const;
   Tensor matmul(const Tensor& other) const;
   Tensor reshape(const Shape& shape) const;
-  // Error where strides allow no view, as in PyTorch.
+  // Throws where strides allow no view, as in PyTorch.
   Tensor view(const Shape& shape) const;
   Tensor flatten(int64_t start_dim = 0, int64_t end_dim = -1) const;
   Tensor transpose(int64_t dim0, int64_t dim1) const;
-  // Of at most two dimensions.
+  // For at most two dimensions.
   Tensor t() const;
   Tensor permute(const std::vector<int>& order) const;
   Tensor expand(const Shape& shape) const;
@@ -265,35 +269,35 @@ class Tensor {
   Reference<TensorBody> body_;
 };
 
-// --- making tensors. Error for a negative size, for more bytes than 64 bits count, and for a
-// number that the dtype does not hold. As in torch fractions are cut off for whole dtypes, any
-// number but 0 is true, and f16 and bf16 have infinity for large numbers.
+// --- making tensors. Throws for a negative size, for more bytes than 64 bits count, and for a
+// number that the dtype does not hold. As in torch, integer dtypes cut off fractions, any number
+// except 0 is true, and f16 and bf16 hold infinity for large numbers.
 Tensor empty(const Shape& shape, TensorOptions options = {});
 Tensor zeros(const Shape& shape, TensorOptions options = {});
 Tensor ones(const Shape& shape, TensorOptions options = {});
 Tensor full(const Shape& shape, double value, TensorOptions options = {});
 // 0, 1, ..., n - 1
 Tensor arange(int64_t n, TensorOptions options = {.dtype = DType::i64});
-// n numbers at equal distances, both ends included; the first alone if n is 1.
+// n values at equal distances, both ends included; only the first if n is 1.
 Tensor linspace(double first, double last, int64_t n, TensorOptions options = {});
 // Fresh dense memory with x's shape, dtype and device.
 Tensor empty_like(const Tensor& x);
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
-// Copies values; error if their number is not the shape's. The dtype is T's unless given.
+// Copies values; throws if their number does not fit the shape. The dtype is T's.
 template <class T>
 Tensor from_vector(const std::vector<T>& values, const Shape& shape);
 Tensor scalar(double value, TensorOptions options = {});
-// A tensor on the caller's memory: `owner` is called when the last tensor releases it.
+// Returns a tensor on the caller's memory; calls `owner` when the last tensor releases it.
 Tensor from_memory(void* data, const Shape& shape, TensorOptions options,
                    std::function<void()> owner = {});
 
 // --- views and copies that are never recorded (core/autograd has the recorded ones)
 namespace untracked {
-// A view with any shape, strides and offset (in elements, from the start of the storage); error if
-// it leaves the storage.
+// Returns a view with any shape, strides and offset (in elements, from the start of the storage).
+// Throws if it leaves the storage.
 Tensor strided(const Tensor& x, const Shape& shape, const Shape& strides, int64_t offset);
-// One size may be -1. A view where strides allow, else a copy.
+// One size may be -1. Returns a view where strides allow, else a copy.
 Tensor reshape(const Tensor& x, const Shape& shape);
 Tensor permute(const Tensor& x, const std::vector<int>& order);
 Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1);
@@ -303,9 +307,9 @@ Tensor select(const Tensor& x, int64_t dim, int64_t index);
 Tensor unsqueeze(const Tensor& x, int64_t dim);
 Tensor squeeze(const Tensor& x, int64_t dim);
 Tensor contiguous(const Tensor& x);
-// Channels last if x is (core/tensor/channels_last.h), else contiguous.
+// Keeps channels last if x has them (core/tensor/channels_last.h), else returns contiguous memory.
 Tensor cast(const Tensor& x, DType dtype);
-// Sum of x down to a shape that broadcasts to x's.
+// Sums x down to a shape that broadcasts to x's.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 }  // namespace untracked
 

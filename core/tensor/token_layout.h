@@ -1,8 +1,8 @@
-// Which tokens of a sequence a module has in hand, for modules that need their positions: rotary
-// embeddings, biases by distance, tables of positions.
+// The tokens of a sequence that a module has, for modules that need their positions: rotary
+// embeddings, biases by distance, position tables.
 //
-// Where ranks share the tokens of a sequence (docs/parallelism.md), a module may see a run of them
-// only, so that counting from 0 is wrong on all ranks but the first:
+// Where ranks share the tokens of a sequence (docs/parallelism.md), a module may see only a run of
+// them. Counting from 0 is then wrong on all ranks except the first:
 //
 //   const int64_t tokens = q.size(1), first = first_token(tokens);
 //   const Tensor positions = arange(tokens) + static_cast<double>(first);
@@ -14,9 +14,9 @@
 
 namespace booster {
 
-// The position, in the whole sequence, of the first of `tokens` tokens that follow each other: 0
-// where these are all. Error where ranks share tokens and `tokens` is neither the number of all nor
-// of this rank's.
+// Returns the position, in the whole sequence, of the first of `tokens` consecutive tokens; 0 if
+// these are all tokens. Where ranks share tokens, throws if `tokens` is neither the whole number
+// nor this rank's.
 int64_t first_token(int64_t tokens);
 
 // --- for plugins that share tokens, and for code that runs parts of a pass again
@@ -25,17 +25,17 @@ struct TokenLayout {
   int64_t first = 0;  // of this rank's
   int64_t here = 0;   // how many this rank has
 };
-// What this thread's modules are given from now on. Returns the layout before.
+// Sets the layout for this thread's modules. Returns the previous layout.
 TokenLayout set_token_layout(const TokenLayout& layout);
 const TokenLayout& token_layout();
 
-// What happened on this thread since the last call: whether a layout was set, and while it was, a
-// module called first_token(), or counted from 0 to as many tokens as are here (arange).
+// Events on this thread since the last call: a layout was set; and under that layout, a module
+// called first_token(), or counted from 0 to this rank's number of tokens (arange).
 struct TokenUses {
   bool was_set = false, asked = false, counted = false;
 };
 TokenUses take_token_uses();
-// arange() makes n numbers.
+// Notes that arange() makes n values.
 void note_counting(int64_t n);
 
 }  // namespace booster

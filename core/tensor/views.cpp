@@ -1,4 +1,4 @@
-// Views of the same storage, and the copies that are made where no view is possible.
+// Views of the same storage, and copies where no view is possible.
 #include "core/tensor/channels_last.h"
 #include "core/tensor/spread_columns.h"
 #include "core/tensor/tensor.h"
@@ -32,8 +32,8 @@ Shape resolve(const Tensor& x, const Shape& wanted) {
   return shape;
 }
 
-// Strides that show x's elements in the new shape without a copy; false if there are none. Each
-// dense run of x's dimensions is split anew.
+// Finds strides that show x's elements in the new shape without a copy; returns false if there are
+// none. Splits each dense run of x's dimensions anew.
 bool window_strides(const Tensor& x, const Shape& shape, Shape& strides) {
   strides = shape.dense_strides();
   if (x.numel() == 0 || x.is_contiguous()) return true;
@@ -59,7 +59,7 @@ bool window_strides(const Tensor& x, const Shape& shape, Shape& strides) {
   return view_dim < 0;
 }
 
-// What leaves the storage would read and write the memory of others.
+// Throws for a view that leaves the storage, since it would access foreign memory.
 void check_window(const Tensor& x, const Shape& shape, const Shape& strides, int64_t offset) {
   check(shape.ndim() == strides.ndim(), "strided: want a stride for each size; got {} and {}",
         shape, strides);
@@ -79,7 +79,7 @@ void check_window(const Tensor& x, const Shape& shape, const Shape& strides, int
         shape, strides, offset, elements);
 }
 
-// A view that is known to lie inside of x's storage.
+// Returns a view that is known to lie inside x's storage.
 Tensor window(const Tensor& x, const Shape& shape, const Shape& strides, int64_t offset) {
   Reference<TensorBody> body(new TensorBody);
   body->storage = x.body()->storage;

@@ -19,7 +19,7 @@ using kernels::UnaryOp;
 
 namespace {
 
-// True if the text of a derivative mentions the one-letter variable: then it must be saved.
+// Returns true if a derivative's text mentions the one-letter variable, which must then be saved.
 constexpr bool mentions(std::string_view formula, char variable) {
   auto is_word = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -32,7 +32,8 @@ constexpr bool mentions(std::string_view formula, char variable) {
   return false;
 }
 
-// What a derivative reads beside the gradient: x or y of a unary function, a, b or y of a binary.
+// What a derivative reads besides the gradient: x or y of a unary function; a, b or y of a binary
+// one.
 struct Needs {
   bool x, a, b, y;
 };
@@ -46,7 +47,7 @@ struct Row {
   Op op;
   Needs of_first, of_second = {};  // of the derivative by each operand
 
-  // Of those derivatives that are asked for.
+  // Returns what the wanted derivatives need.
   Needs needs(bool first, bool second) const {
     const auto has = [&](bool Needs::*one) {
       return (first && of_first.*one) || (second && of_second.*one);
@@ -64,7 +65,8 @@ constexpr Row binary_rows[] = {
 #include "kernels/elementwise.def"
 };
 
-// Functions that return integers for integers; all others convert integers to f32 first.
+// Returns true for functions with integer results for integers. All others convert integers to f32
+// first.
 bool keeps_integers(UnaryOp op) {
   return op == UnaryOp::neg || op == UnaryOp::abs || op == UnaryOp::square || op == UnaryOp::relu ||
          op == UnaryOp::sign || op == UnaryOp::floor || op == UnaryOp::round;
@@ -75,7 +77,7 @@ void check_device(const char* name, const Tensor& a, const Tensor& b) {
   check(a.device() == b.device(), "{}: arguments are on different devices", name);
 }
 
-// As in torch a mask has no sign and no fraction: a minus would be taken for an inversion.
+// As in torch, a mask has no sign and no fraction, and a minus could be mistaken for inversion.
 bool takes_bool(UnaryOp op) {
   return !keeps_integers(op) || op == UnaryOp::square || op == UnaryOp::sign;
 }
@@ -113,7 +115,7 @@ Tensor unary(UnaryOp kind, Tensor x) {
   }));
 }
 
-// The tensor expanded to a shape, or `stand_in` if it was not saved.
+// Returns x expanded to a shape, or `stand_in` if x was not saved.
 kernels::View expanded(const Tensor& x, const Shape& shape, const kernels::View& stand_in) {
   return x.defined() ? untracked::expand(x, shape).view() : stand_in;
 }
@@ -123,12 +125,13 @@ struct Operand {
   DType dtype;
 };
 
-// A gradient, on the tape, reduced to the operand's shape by summing over broadcast dimensions.
+// Returns a recorded gradient, reduced to the operand's shape by summing over broadcast dimensions.
 Tensor fitted(const Tensor& d, const Operand& operand) {
   return cast(sum_to(d, operand.shape), operand.dtype);
 }
 
-// The gradient of one operand: directly in its own dtype if no broadcast has to be summed.
+// Returns the gradient of one operand, directly in its own dtype if no broadcast dimension must be
+// summed.
 Tensor operand_gradient(BinaryOp kind, int which, const Tensor& g, kernels::View a, kernels::View b,
                         kernels::View y, const Operand& operand) {
   const auto& [shape, dtype] = operand;
@@ -140,7 +143,7 @@ Tensor operand_gradient(BinaryOp kind, int which, const Tensor& g, kernels::View
   return untracked::cast(untracked::sum_to(d, shape), dtype);
 }
 
-// For a result of a and b: in the order of an operand of that shape.
+// Returns memory for a result of a and b, in the memory order of an operand with that shape.
 Tensor empty_for(const Tensor& a, const Tensor& b, const Shape& shape, DType dtype) {
   const bool by_b = b.shape() == shape && (a.shape() != shape || !is_channels_last(a));
   return empty_in_order_of(by_b ? b : a, shape, {dtype, a.device()});
@@ -152,17 +155,17 @@ DType result_dtype(BinaryOp kind, DType promoted) {
 
 bool is_dimensioned(const Tensor& x) { return x.ndim() > 0; }
 
-// True if kernels that compute in `dtype`, the promoted one, see the numbers that a cast to it
-// gives: 16-bit floats are computed in f32, and without dimensions x may be of a wider dtype.
+// Returns true if kernels that compute in `dtype`, the promoted dtype, read x as a cast to it
+// would. 16-bit floats are computed in f32, and an x without dimensions may have a wider dtype.
 bool is_converted_alike(const Tensor& x, DType dtype) {
   return x.dtype() == dtype || (is_dimensioned(x) && !is_16_bit(dtype));
 }
 
-// The functions whose gradients ask whether their operands are equal: as in torch, both then have
-// the result's dtype.
+// Returns true for functions whose gradients compare their operands. As in torch, both operands
+// then have the result's dtype.
 bool has_ties(BinaryOp kind) { return kind == BinaryOp::maximum || kind == BinaryOp::minimum; }
 
-// As in torch: no differences of masks, nor of numbers and masks, and no powers of masks.
+// As in torch: no differences of masks, no differences of numbers and masks, no powers of masks.
 void check_numbers(BinaryOp kind, const char* name, DType a, DType b) {
   const bool is_a = a == DType::boolean, is_b = b == DType::boolean;
   if (kind == BinaryOp::sub) check_numbers(name, is_a || is_b);
@@ -215,8 +218,8 @@ bool holds(DType dtype, double whole) {
   return dtype != DType::i32 || std::abs(whole + 0.5) < 0x1p31;
 }
 
-// Refuses a bound that the result does not hold: as in torch every bound beyond a floating dtype,
-// but a whole one only where it would be the result.
+// Throws for a bound that the result cannot hold. As in torch, that is any bound beyond a floating
+// dtype, but a whole bound only where it would be the result.
 void check_bound(const char* name, DType dtype, double bound, bool is_least) {
   if (is_floating(dtype)) return check_held(name, bound, dtype);
   if (!is_whole(bound)) return check_held(name, bound, DType::f32);  // the result's
@@ -224,7 +227,7 @@ void check_bound(const char* name, DType dtype, double bound, bool is_least) {
         "{}: the dtype does not hold the bound; got {} for {}", name, bound, name_of(dtype));
 }
 
-// Refuses a scalar that the result's dtype would change.
+// Throws for a scalar that the result's dtype would change.
 void check_scalar(BinaryOp kind, const char* name, DType dtype, double value, bool scalar_first) {
   if (has_ties(kind)) check_bound(name, dtype, value, kind == BinaryOp::maximum);
   if (kind != BinaryOp::pow || scalar_first) return;
@@ -236,14 +239,14 @@ void check_scalar(BinaryOp kind, const char* name, DType dtype, double value, bo
   check_held("pow", value, dtype);
 }
 
-// The number in a floating dtype.
+// Returns the value rounded to a floating dtype.
 double rounded(double value, DType dtype) { return scalar(value, {.dtype = dtype}).item(); }
 
-// A scalar as an operand of the backward kernel: one double, broadcast.
+// Returns a scalar as an operand of the backward kernel: one double, broadcast.
 kernels::View constant_view(const double& value, const kernels::View& like) {
   kernels::View view = like;
   view.data = const_cast<double*>(&value);
-  view.device = {};  // wherever the others are: the number travels with the call
+  view.device = {};  // the others' device: the value travels with the call
   view.dtype = DType::f64;
   for (int i = 0; i < view.ndim; ++i) view.strides[i] = 0;
   return view;
@@ -273,7 +276,7 @@ Tensor binary_scalar(BinaryOp kind, Tensor x, double value, bool scalar_first) {
     const Operand operand{g.shape(), g.dtype()};
     if (grad_enabled()) {
       if (kind == BinaryOp::pow && !scalar_first && value == 0) {
-        d[0] = zeros_like(g);  // x^0 is 1, whatever x
+        d[0] = zeros_like(g);  // x^0 is 1 for every x
         return;
       }
       const Tensor number = scalar(value, {DType::f64, g.device()});
@@ -289,7 +292,7 @@ Tensor binary_scalar(BinaryOp kind, Tensor x, double value, bool scalar_first) {
   }));
 }
 
-// In the promoted dtype, as torch compares.
+// Compares in the promoted dtype, as torch does.
 Tensor compare(const char* name, CompareOp kind, Tensor a, Tensor b) {
   check_device(name, a, b);
   const DType dtype = promoted(a, b);
@@ -303,8 +306,9 @@ Tensor compare(const char* name, CompareOp kind, Tensor a, Tensor b) {
   return truth;
 }
 
-// A number as what x is compared with: rounded to a floating x's dtype, where it may be infinity;
-// whole with whole numbers, or an f32 if x's dtype does not hold it.
+// Returns the number that x is compared with. For a floating x it is rounded to x's dtype, where it
+// may become infinity. For other dtypes it stays whole if x's dtype holds it, and is an f32
+// otherwise.
 Tensor comparand(const char* name, const Tensor& x, double value) {
   check(x.defined(), "{}: argument is undefined", name);
   DType dtype = x.dtype() == DType::boolean ? DType::i64 : x.dtype();

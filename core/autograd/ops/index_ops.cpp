@@ -1,4 +1,4 @@
-// Reading and writing by index. Indices come from the caller: each function checks them before a
+// Reading and writing by index. Callers give the indices, so each function checks them before a
 // kernel uses them.
 #include "core/autograd/ops/index_ops.h"
 
@@ -16,8 +16,8 @@
 namespace booster {
 namespace {
 
-// The index to go on with, after what a kernel found of it. The error names the position and what
-// the caller gave there: `given`, from `least` on.
+// Returns `index` once the kernel has validated it. The error gives the offending position, the
+// caller's value there (from `given`), and the range `least` to size - 1.
 Tensor checked_places(const char* op, const Tensor& bad_index, const Tensor& index, int64_t size,
                       const Tensor& given, int64_t least) {
   return checked_index(bad_index, index, size, [op, given, size, least](int64_t at) {
@@ -29,7 +29,7 @@ Tensor checked_places(const char* op, const Tensor& bad_index, const Tensor& ind
   return checked_places(op, bad_index, index, size, index, 0);
 }
 
-// As kernels need an index: dense, in i64.
+// Returns the index as kernels need it: dense, in i64.
 Tensor dense_index(const char* op, const Tensor& index) {
   check(index.defined(), "{}: argument is undefined", op);
   check(index.dtype() == DType::i64 || index.dtype() == DType::i32,
@@ -37,7 +37,7 @@ Tensor dense_index(const char* op, const Tensor& index) {
   return untracked::contiguous(untracked::cast(index, DType::i64));
 }
 
-// Numbers of x at places along dimension d that are dense, and what checked them.
+// Values of x at dense places along dimension d, and the kernel's result of checking the places.
 struct Found {
   Tensor values, bad_index;
 };
@@ -50,7 +50,7 @@ Found found_at(const Tensor& x, int d, const Tensor& places) {
   return found;
 }
 
-// The index of gather and scatter, checked beside x.
+// Checks the index of gather and scatter against x and returns it dense.
 Tensor places_in(const char* op, const Tensor& x, int d, const Tensor& index) {
   const Tensor places = dense_index(op, index);
   check(index.ndim() == x.ndim(), "{}: index must have the tensor's dimensions; got {} and {}", op,
@@ -63,7 +63,7 @@ Tensor places_in(const char* op, const Tensor& x, int d, const Tensor& index) {
 
 Tensor gathered(const Tensor& x, int d, const Tensor& places);
 
-// x with the terms added at the places, which were checked.
+// Returns x with the terms added at the places, which are already checked.
 Tensor added_at(const Tensor& x, int d, const Tensor& places, const Tensor& terms) {
   const Tensor y = x.clone(), dense = untracked::contiguous(terms);
   kernels::on(x.device()).scatter_add(y.view(), dense.view(), places.view(), d);
@@ -74,8 +74,8 @@ Tensor added_at(const Tensor& x, int d, const Tensor& places, const Tensor& term
                 }));
 }
 
-// x with these numbers at the places, which were checked. As in torch the gradient of each number
-// that shares its place is that of the one that stayed.
+// Returns x with `numbers` written at the places, which are already checked. As in torch, each
+// number that shares a place gets the gradient of the one that stayed.
 Tensor written_at(const Tensor& x, int d, const Tensor& places, const Tensor& numbers) {
   const Tensor y = x.clone(), dense = untracked::contiguous(numbers);
   kernels::on(x.device()).scatter(y.view(), dense.view(), places.view(), d);
@@ -102,7 +102,7 @@ Tensor gathered(const Tensor& x, int d, const Tensor& places) {
 
 Tensor selected(const Tensor& y, const Tensor& x, int d, const Tensor& places);
 
-// Zeros of a shape with slices added at the places: the gradient of index_select.
+// Returns zeros of a shape with slices added at the places: the gradient of index_select.
 Tensor slices_in_zeros(const Tensor& g, const Shape& whole, int d, const Tensor& places) {
   const Tensor y = zeros(whole, {g.dtype(), g.device()});
   kernels::on(g.device()).index_add(y.view(), untracked::contiguous(g).view(), places.view(), d);
@@ -128,7 +128,7 @@ Tensor selected(const Tensor& y, const Tensor& x, int d, const Tensor& places) {
       }));
 }
 
-// Slices of x at places, of which the caller gave `given`, from `least` on.
+// Returns slices of x at `places`. For errors: the caller gave `given`, valid from `least` on.
 Tensor slices_of(const char* op, const Tensor& x, int d, const Tensor& places, const Tensor& given,
                  int64_t least) {
   const Tensor dense = untracked::contiguous(x);
@@ -144,7 +144,7 @@ bool has_scalar(std::initializer_list<Tensor> arguments) {
   return std::ranges::any_of(arguments, [](const Tensor& x) { return x.ndim() == 0; });
 }
 
-// What scatter and scatter_add are given, checked; numbers as many as the index.
+// Checked arguments of scatter and scatter_add; as many numbers as indices.
 struct Scatter {
   Tensor x, places, numbers;
   int d;

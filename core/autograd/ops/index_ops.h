@@ -1,12 +1,13 @@
-// Internal: reading by positions that may count from the end.
+// Internal: reading at positions that may count from the end.
 #pragma once
 
 #include "core/tensor/tensor.h"
 
 namespace booster {
 
-// index_select with positions (i64 or i32) from -size to size - 1, of any shape, which takes the
-// place of the dimension. Errors name `op` and a position as it was given.
+// Returns index_select at `positions` (i64 or i32), each from -size to size - 1. The positions may
+// have any shape, which replaces dimension `dim`. Errors name `op` and a position as the caller
+// gave it.
 Tensor slices_at(const char* op, const Tensor& x, int dim, const Tensor& positions);
 
 }  // namespace booster

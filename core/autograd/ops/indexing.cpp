@@ -9,7 +9,7 @@ namespace {
 
 bool is_mask(const Tensor& places) { return places.defined() && places.dtype() == DType::boolean; }
 
-// How many dimensions of x an index takes.
+// Returns how many dimensions of x an index takes.
 int dims_of(const Index& index) {
   if (const Tensor* places = std::get_if<Tensor>(&index.value()))
     return is_mask(*places) ? places->ndim() : 1;
@@ -18,7 +18,7 @@ int dims_of(const Index& index) {
   return takes_none ? 0 : 1;
 }
 
-// The positions of a mask's true elements in row-major order. Waits for the mask's device.
+// Returns the positions of a mask's true elements in row-major order. Waits for the mask's device.
 Tensor true_positions(const Tensor& mask) {
   std::vector<int64_t> positions;
   const std::vector<uint8_t> truths = mask.to_vector<uint8_t>();
@@ -34,7 +34,7 @@ int count_of(std::initializer_list<Index> places) {
   return count;
 }
 
-// x with what each index leaves of its dimension; `dim` is the next one.
+// x after the indices applied so far; `dim` is the next dimension.
 struct Walk {
   Tensor x;
   int whole;  // dimensions that no index takes

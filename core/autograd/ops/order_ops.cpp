@@ -1,4 +1,4 @@
-// Functions that go by the order of numbers along a dimension.
+// Functions that depend on the order of elements along a dimension.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/ops/defined.h"
@@ -9,7 +9,7 @@
 namespace booster {
 namespace {
 
-// Positions of the first `count` numbers of x along dimension d in sorted order.
+// Returns the positions of x's first `count` elements along dimension d in sorted order.
 Tensor order_of(const Tensor& x, int d, bool descending, int64_t count) {
   const Tensor rows = untracked::contiguous(untracked::transpose(x, d, -1));
   Shape shape = rows.shape();
@@ -39,7 +39,7 @@ std::pair<Tensor, Tensor> ordered(Op op, const Tensor& given, int64_t dim, bool 
   return {gather(x, d, index), index};
 }
 
-// Sums along dimension d of all numbers up to each one, or from it on.
+// Prefix sums along dimension d, or suffix sums if `reverse`.
 Tensor running_sum(const Tensor& x, int d, bool reverse, DType dtype) {
   const Tensor y = empty(x.shape(), {dtype, x.device()});
   kernels::on(x.device()).cumsum(y.view(), untracked::contiguous(x).view(), d, reverse);

@@ -1,4 +1,4 @@
-// Borders around the last dimensions, of a number or of what lies inside.
+// Padding of the last dimensions, with a constant or with inner values.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/ops/defined.h"
@@ -9,14 +9,14 @@
 namespace booster {
 namespace {
 
-// The two widths of one dimension; negative ones cut off.
+// The two widths of one dimension; negative ones crop.
 struct Border {
   int dim;
   int64_t before, after, size;
   int64_t padded() const { return size + before + after; }
 };
 
-// From the last dimension on.
+// Returns the borders, the last dimension first.
 std::vector<Border> borders(const Tensor& x, const std::vector<int64_t>& sizes) {
   check_defined("pad", x);
   check(sizes.size() % 2 == 0 && static_cast<int>(sizes.size()) <= 2 * x.ndim(),
@@ -59,7 +59,7 @@ void check_inner(const std::string& mode, const Border& b) {
         b.before, b.after, most);
 }
 
-// The place inside of `size` that a place outside stands for.
+// Returns the place inside of `size` that supplies the value for a place outside.
 int64_t inner_place(const std::string& mode, int64_t place, int64_t size) {
   if (mode == "replicate") return std::clamp<int64_t>(place, 0, size - 1);
   if (mode == "circular") return (place + size) % size;
@@ -70,7 +70,7 @@ int64_t inner_place(const std::string& mode, int64_t place, int64_t size) {
 Tensor inner_border(const Tensor& given, Border b, const std::string& mode) {
   check_inner(mode, b);
   Tensor x = given;
-  if (mode == "circular") {  // the circle is what a cut leaves
+  if (mode == "circular") {  // a circle consists of what the crop leaves
     x = without_cut(x, b);
     b = {b.dim, std::max<int64_t>(b.before, 0), std::max<int64_t>(b.after, 0), x.size(b.dim)};
     check_inner(mode, b);
@@ -104,7 +104,7 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& sizes, const std::string
         "sizes for {}",
         mode, sizes.size(), x.shape());
   Tensor y = x;
-  // "circular" copies keep their dtype, and three dimensions are in no list of torch.
+  // "circular" copies keep their dtype, and no list of torch has padding of three dimensions.
   if (mode == "replicate") apply_policy(Op::replication_pad, {&y});
   if (mode == "reflect" && n < 3) apply_policy(Op::reflection_pad, {&y});
   const PolicyScope inside(nullptr);

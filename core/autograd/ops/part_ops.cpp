@@ -1,4 +1,4 @@
-// Functions that take tensors apart, and change some of their elements; made of other functions.
+// Functions that split tensors or change some of their elements, composed of other functions.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/ops/defined.h"
@@ -14,7 +14,7 @@
 namespace booster {
 namespace {
 
-// A position that may count from the end, moved inside of 0 ... size.
+// Returns a position, which may count from the end, clamped to 0 ... size.
 int64_t position(std::optional<int64_t> given, int64_t missing, int64_t size) {
   const int64_t at = given.value_or(missing);
   return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size);
@@ -34,14 +34,14 @@ struct Strided {
 
 Tensor placed_into_zeros(const Tensor& g, const Strided& part, const Shape& whole);
 
-// Records that y is this part of x: what `narrow` and `slice` are.
+// Records that y is this part of x, for `narrow` and `slice`.
 Tensor part_of(const char* name, const Tensor& x, const Tensor& y, const Strided& part) {
   return record(y, name, {x}, twice([part, from = x.shape()](const Tensor& g, Gradients& d) {
                   d[0] = placed_into_zeros(g, part, from);
                 }));
 }
 
-// Zeros of a shape but for g.
+// Returns zeros of shape `whole` with g in their part.
 Tensor placed_into_zeros(const Tensor& g, const Strided& part, const Shape& whole) {
   const Tensor y = zeros_in_order_of(g, whole, {g.dtype(), g.device()});
   kernels::on(g.device()).copy(part.of(y).view(), g.view());
@@ -50,7 +50,7 @@ Tensor placed_into_zeros(const Tensor& g, const Strided& part, const Shape& whol
                 }));
 }
 
-// Records parts that make up x: `join` puts their gradients together, zeros where none arrived.
+// Records parts that make up x. `join` joins their gradients, with zeros where none arrived.
 template <class Join>
 void record_parts(const char* name, std::vector<Tensor>& parts, const Tensor& x, Join join) {
   std::vector<Shape> shapes;
@@ -66,7 +66,7 @@ void record_parts(const char* name, std::vector<Tensor>& parts, const Tensor& x,
               }));
 }
 
-// True on and below a diagonal of matrices of this size.
+// Returns a mask of rows x columns that is true on and below a diagonal.
 Tensor lower_triangle(int64_t rows, int64_t columns, int64_t diagonal, Device device) {
   const TensorOptions whole{DType::i64, device};
   const Tensor row = untracked::reshape(arange(rows, whole), {rows, 1});
@@ -162,7 +162,7 @@ Tensor flip(const Tensor& x, const std::vector<int64_t>& dims) {
   return y;
 }
 
-// Of the matrices in a row every element that is (columns + 1) behind the last.
+// Of each matrix, flattened row by row, takes every (columns + 1)-th element.
 Tensor diagonal(const Tensor& x, int64_t dim0, int64_t dim1) {
   check_defined("diagonal", x);
   const int a = normal_dim("diagonal", dim0, x.ndim()), b = normal_dim("diagonal", dim1, x.ndim());

@@ -1,4 +1,4 @@
-// Functions that rearrange numbers without changing them.
+// Functions that rearrange elements without changing them.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/ops/defined.h"
@@ -79,7 +79,7 @@ Tensor squeeze(const Tensor& x, int64_t dim) {
 
 namespace {
 
-// A copy of x's numbers in another order.
+// Records `copy`, x's elements in another order.
 Tensor rearranged(const char* name, const Tensor& x, const Tensor& copy) {
   const Tensor y =
       record(copy, name, {x}, twice([](const Tensor& g, Gradients& d) { d[0] = contiguous(g); }));

@@ -21,7 +21,7 @@ constexpr size_t longest_name = 4096;
 struct Kind {
   std::string_view magic, remedy;
 };
-// What is compressed as a whole has no place to jump to.
+// A file compressed as a whole has no place to jump to.
 constexpr Kind others[] = {
     {"\x1f\x8b", "compressed by gzip; want it unpacked (tar -xzf), or a plain tar (gunzip)"},
     {"BZh", "compressed by bzip2; want it unpacked (tar -xjf), or a plain tar (bunzip2)"},
@@ -88,15 +88,15 @@ Archive::Archive(const std::string& path) : file_(path) {
 void Archive::sort_members() {
   std::vector<ArchiveMember>& members = index_.members;
   std::ranges::stable_sort(members, {}, &ArchiveMember::name);
-  // Unpacked, the last of one name would have replaced the others.
+  // When unpacked, the last file of a name replaces the others.
   const auto last = std::unique(members.rbegin(), members.rend(),
                                 [](const auto& a, const auto& b) { return a.name == b.name; });
   members.erase(members.begin(), last.base());
 }
 
-// A link to a file becomes a member with the bytes of that file.
+// Turns each link to a file into a member with that file's bytes.
 void Archive::follow_links() {
-  constexpr int most_links = 40;  // in a chain, as of Linux's files
+  constexpr int most_links = 40;  // in a chain, as Linux allows for files
   std::map<std::string, std::string> targets;
   for (const ArchiveLink& link : index_.links) targets[link.name] = link.target;
   std::vector<ArchiveMember> found;

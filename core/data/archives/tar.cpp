@@ -1,4 +1,4 @@
-// Tar files: POSIX's ustar and pax (pax(1), IEEE 1003.1), and GNU's with long names and large
+// Tar files: POSIX ustar and pax (pax(1), IEEE 1003.1), and GNU tar with long names and large
 // sizes.
 #include "core/data/archives/archive.h"
 
@@ -19,7 +19,7 @@ constexpr size_t block = 512, longest_extension = 1 << 20;
 
 using Header = std::array<uint8_t, block>;
 
-// Offsets and sizes of a header's fields.
+// Offset and size of a header field.
 struct Field {
   size_t offset, bytes;
 };
@@ -32,7 +32,8 @@ std::string text_in(const Header& header, Field field) {
   return {begin, ::strnlen(begin, field.bytes)};
 }
 
-// Octal digits between blanks; or, with the first bit set, the rest as one number (GNU).
+// Reads octal digits between blanks; with the first bit set, the remaining bits are one number
+// (GNU).
 std::optional<uint64_t> number_in(const uint8_t* header, Field field) {
   const uint8_t* at = header + field.offset;
   const uint8_t* end = at + field.bytes;
@@ -50,7 +51,7 @@ std::optional<uint64_t> number_in(const uint8_t* header, Field field) {
   return at == end || *at == ' ' || *at == 0 ? std::optional(value) : std::nullopt;
 }
 
-// What headers of type L, K or x say about the member behind them; "" if they say nothing.
+// What headers of type L, K or x state about the next member; "" where they state nothing.
 struct Extension {
   std::string name;
   std::string target;  // of a link
@@ -66,7 +67,7 @@ std::string read_text(const ArchiveFile& file, uint64_t offset, uint64_t bytes) 
   return text;
 }
 
-// Records "LENGTH KEY=VALUE\n"; the length counts the whole record.
+// Reads records "LENGTH KEY=VALUE\n"; LENGTH counts the whole record.
 void read_pax(const ArchiveFile& file, std::string_view text, Extension& extension) {
   const auto damaged = [&] { file.fail("damaged: a pax header's records do not fit together"); };
   while (!text.empty()) {
@@ -100,7 +101,7 @@ void check_holds(const ArchiveFile& file, uint64_t at, uint64_t size) {
 std::string full_name(const Header& header, const Extension& extension) {
   if (!extension.name.empty()) return extension.name;
   const std::string name = text_in(header, name_field);
-  // GNU keeps times where POSIX has the prefix.
+  // GNU stores times where POSIX has the prefix.
   const bool is_posix = std::memcmp(header.data() + magic_at, "ustar\0", 6) == 0;
   const std::string prefix = is_posix ? text_in(header, prefix_field) : "";
   return prefix.empty() ? name : prefix + "/" + name;
@@ -111,11 +112,11 @@ constexpr char hard_link = '1', symbolic_link = '2', folder = '5';
 bool is_file(char type) { return type == '0' || type == '\0' || type == '7'; }
 bool extends(char type) { return type == 'L' || type == 'K' || type == 'x'; }
 
-// Puts a member, whose bytes begin at `at`, where its type belongs.
+// Adds a member, whose bytes begin at `at`, to the list for its type.
 void add(const ArchiveFile& file, const Header& header, const Extension& extension, uint64_t at,
          uint64_t size, ArchiveIndex& index) {
   const char type = static_cast<char>(header[type_at]);
-  if (type == 'g') return;  // says something of all members, but neither names nor sizes
+  if (type == 'g') return;  // applies to all members, but gives neither names nor sizes
   const std::string raw = full_name(header, extension), name = member_name(file, raw);
   if (name.empty()) return;
   const std::string target =

@@ -1,5 +1,5 @@
 // Zip files (PKWARE's APPNOTE.TXT 6.3.10): stored and deflated members, and ZIP64 for many or large
-// ones.
+// members.
 #include "core/data/archives/archive.h"
 
 #include "core/data/images/image.h"
@@ -26,12 +26,12 @@ uint16_t u16(const uint8_t* at) { return little_endian<uint16_t>(at); }
 uint32_t u32(const uint8_t* at) { return little_endian<uint32_t>(at); }
 uint64_t u64(const uint8_t* at) { return little_endian<uint64_t>(at); }
 
-// Where the entries of all members stand.
+// Location of the entries of all members.
 struct Directory {
   uint64_t offset = 0, bytes = 0, entries = 0;
 };
 
-// The ZIP64 record that a locator in front of `end` points to.
+// Returns the ZIP64 record that a locator before `end` points to.
 std::optional<Directory> find_directory64(const ArchiveFile& file, uint64_t end) {
   if (end < locator_bytes) return {};
   std::array<uint8_t, locator_bytes> locator;
@@ -49,7 +49,7 @@ Directory find_directory(const ArchiveFile& file) {
   file.read(file.size() - tail, bytes.data(), bytes.size());
   for (size_t at = tail + 1 - std::min<uint64_t>(tail, end_bytes); at-- > 0 && tail >= end_bytes;) {
     const uint8_t* record = &bytes[at];
-    // The comment reaches to the file's end, so that none can be taken for the record.
+    // The comment must reach the end of the file, so that no part of it passes for the record.
     if (u32(record) != end_mark || at + end_bytes + u16(record + 20) != tail) continue;
     if (u16(record + 4) != 0 || u16(record + 6) != 0)
       file.fail("one of several parts; want a zip file in one piece");
@@ -59,8 +59,7 @@ Directory find_directory(const ArchiveFile& file) {
   file.fail("cut short: a zip file's directory, which stands at its end, is missing");
 }
 
-// Sizes and offset of an entry that do not fit into 32 bits stand in its extra field, in this
-// order.
+// Sizes and the offset of an entry that exceed 32 bits are in its extra field, in this order.
 void read_zip64(const ArchiveFile& file, const uint8_t* extra, size_t length,
                 ArchiveMember& member) {
   constexpr uint32_t elsewhere = 0xFFFFFFFF;
@@ -80,12 +79,12 @@ void read_zip64(const ArchiveFile& file, const uint8_t* extra, size_t length,
   }
 }
 
-// The size that the file's entry claims is all that is ever taken.
+// Allocates exactly the size that the entry claims, never more.
 std::vector<uint8_t> inflated(const std::vector<uint8_t>& stored, uint64_t bytes,
                               const std::string& name) {
   std::vector<uint8_t> result(bytes);
   z_stream stream{};
-  // zlib's own mark of bare deflate data is a negative number of bits.
+  // A negative number of bits makes zlib read bare deflate data.
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) bad_image(name, "no memory to inflate it");
   stream.next_in = const_cast<uint8_t*>(stored.data());
   stream.avail_in = static_cast<uInt>(stored.size());
@@ -109,13 +108,13 @@ std::vector<uint8_t> inflated(const std::vector<uint8_t>& stored, uint64_t bytes
 
 namespace {
 
-// Programs of Unix keep a file's mode in the upper half of its attributes.
+// Unix programs keep a file's mode in the upper half of its attributes.
 bool is_symbolic_link(const uint8_t* entry) {
   constexpr uint16_t made_on_unix = 3, kinds = 0170000, link = 0120000;
   return u16(entry + 4) >> 8 == made_on_unix && (u32(entry + 38) >> 16 & kinds) == link;
 }
 
-// The bytes of a link are where it leads.
+// The bytes of a link are its target.
 void add_link(const ArchiveFile& file, const ArchiveMember& member, ArchiveIndex& index) {
   constexpr uint64_t longest_target = 4096;
   try {
@@ -176,9 +175,9 @@ std::vector<uint8_t> read_zip_member(const ArchiveFile& file, const ArchiveMembe
   std::array<uint8_t, local_bytes> header;
   file.read(member.offset, header.data(), header.size());
   if (u32(header.data()) != local_mark) bad_image(name, "the archive has no member at its place");
-  // Names and extra fields here may be longer than those of the directory.
+  // Names and extra fields here may be longer than in the directory.
   const uint64_t begin = member.offset + local_bytes + u16(&header[26]) + u16(&header[28]);
-  // Deflated bytes are hardly more than what they stand for.
+  // Deflate makes bytes hardly longer, even if they do not compress.
   if (!file.holds(begin, member.stored) || member.stored > image_limits::file_bytes + (64 << 10))
     bad_image(name, "its bytes are not all in the archive");
   std::vector<uint8_t> stored(member.stored);

@@ -33,7 +33,7 @@ struct ImageDataset::Files {
   }
 };
 
-// Of a data set with a cache on a GPU.
+// An image of a data set with a cache on a GPU.
 class ImageDataset::KeptImage : public StoredImage {
  public:
   KeptImage(std::shared_ptr<const Files> files, size_t file)
@@ -52,14 +52,14 @@ class ImageDataset::KeptImage : public StoredImage {
     const auto kept = kept_ ? kept_ : cache.offer(file_, *image_);
     return kept ? kept->address : nullptr;
   }
-  // Without reading it: null if it only lies on the GPU.
+  // Does not read the file: null if the image is only on the GPU.
   const std::shared_ptr<const Image>& decoded() const { return image_; }
 
  private:
   std::shared_ptr<const Files> files_;
   size_t file_;
   std::optional<GpuImageCache::Kept> kept_;
-  std::shared_ptr<const Image> image_;  // null if it is kept there
+  std::shared_ptr<const Image> image_;  // null if it is kept on the GPU
 };
 
 ImageDataset::ImageDataset(const char* what, const std::string& root,

@@ -29,7 +29,7 @@ bool has_extension(const fs::path& path, const std::vector<std::string>& extensi
   return std::ranges::find(extensions, extension) != extensions.end();
 }
 
-// Why a file by that name is none of the images; "" if it is one.
+// Returns why a file of this name is not an image; "" if it is one.
 std::string reason_against(const fs::path& path) {
   static const std::vector<std::string> images = {".jpg", ".jpeg", ".png", ".bmp",  ".gif",
                                                   ".ppm", ".pgm",  ".tif", ".tiff", ".webp"},
@@ -40,12 +40,12 @@ std::string reason_against(const fs::path& path) {
   return has_extension(path, archives) ? "archives within" : "without an image's extension";
 }
 
-// False for a link that leads nowhere, or to itself.
+// Returns false for a link that leads nowhere, or to itself.
 bool is_folder(const fs::directory_entry& entry) {
   std::error_code error;
   return entry.is_directory(error);
 }
-// True for such a link: what has an image's name and cannot be read is a bad image.
+// Returns true for such a link: a file with an image's name that cannot be read is a bad image.
 bool may_be_file(const fs::directory_entry& entry) {
   std::error_code error;
   const fs::file_type type = entry.status(error).type();
@@ -91,7 +91,7 @@ class FolderFiles : public ImageFiles {
   struct Walk {
     std::vector<std::string> paths;
     LeftOut& left_out;
-    std::vector<fs::path> within;  // folders that the one being read lies in
+    std::vector<fs::path> within;  // folders that contain the one being read
   };
 
   void add_images(const fs::path& folder, Walk& walk) const {
@@ -189,7 +189,7 @@ class ArchivedFiles : public ImageFiles {
   std::string begin_;
   std::set<std::string> folders_;
   std::map<std::string, const ArchiveMember*> members_;   // by whole path
-  std::vector<std::pair<fs::path, std::string>> unread_;  // from the root, with the reason
+  std::vector<std::pair<fs::path, std::string>> unread_;  // path from the root, and the reason
 };
 
 }  // namespace

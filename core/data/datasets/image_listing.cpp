@@ -23,7 +23,7 @@ void add_class(const char* what, const std::string& root, const ImageFiles& file
   listing.labels.insert(listing.labels.end(), found.size(), label);
 }
 
-// Two classes that would be one folder where case does not count; "" if there are none.
+// Returns two classes that would share a folder on a case-insensitive disk; "" if there are none.
 std::string alike_but_for_case(const std::vector<std::string>& classes) {
   std::map<std::string, std::string> by_lower;
   for (const std::string& name : classes) {

@@ -1,4 +1,4 @@
-// softmax, log_softmax, gelu and linear followed by gelu.
+// softmax, log_softmax, gelu, and linear followed by gelu.
 #include "core/autograd/layer_gradients.h"
 #include "core/autograd/layer_split.h"
 #include "core/autograd/op_policy.h"
@@ -46,7 +46,7 @@ Tensor gelu(const Tensor& x, GeluForm form) {
 
 namespace {
 
-// Without a tape.
+// Returns a b, off the tape.
 Tensor product(const Tensor& a, const Tensor& b) {
   const Tensor y = empty({a.size(0), b.size(1)}, {a.dtype(), a.device()});
   kernels::on(a.device()).matmul(y.view(), a.view(), b.view(), 0);
@@ -122,7 +122,8 @@ Tensor leaky_relu(const Tensor& input, double slope) {
   return where(greater(x, 0.0), x, mul(x, slope));
 }
 
-// d = g where x > 0, else g alpha e^x, whose e^x is not e^x - 1 + 1: that is 0 for large -x.
+// d = g where x > 0, else g alpha e^x. It does not compute e^x as (e^x - 1) + 1, which is 0 for
+// large -x.
 Tensor elu(const Tensor& input, double alpha) {
   Tensor x = input;
   arguments::floating("elu", "x", x);

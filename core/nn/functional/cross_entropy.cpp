@@ -25,7 +25,7 @@ Tensor target_weights(const Tensor& target, const Tensor& weight, int64_t ignore
 
 namespace {
 
-// x (n, classes), (n, classes, d1, ...) or (classes) as rows of classes.
+// Returns x (n, classes), (n, classes, d1, ...) or (classes) as rows of classes.
 Tensor class_rows(const char* op, const Tensor& x) {
   check(x.ndim() > 0, "{}: want (n, classes, ...); got a tensor without dimensions", op);
   if (x.ndim() == 1) return unsqueeze(x, 0);
@@ -36,14 +36,14 @@ Tensor class_rows(const char* op, const Tensor& x) {
   return reshape(permute(x, order), {x.numel() / std::max<int64_t>(x.size(1), 1), x.size(1)});
 }
 
-// The shape of losses without reduction: x's without classes.
+// Returns the shape of unreduced losses: x's without classes.
 Shape loss_shape(const Tensor& x) {
   Shape shape = x.shape();
   shape.erase(x.ndim() == 1 ? 0 : 1);
   return shape;
 }
 
-// Class numbers of every row, checked against the logits' shape.
+// Returns the class numbers of all rows, checked against the logits' shape.
 Tensor class_numbers(const char* op, const Tensor& target, const Tensor& x) {
   if (target.shape() != loss_shape(x))
     fail("{}: target does not fit; got {} beside {}, want {}", op, target.shape(), x.shape(),
@@ -63,19 +63,20 @@ void check_weight(const char* op, const Tensor& weight, int64_t classes) {
        untracked::select(target, 0, row).item(), row, classes - 1, ignore_index);
 }
 
-// A mean over no weight at all is nan, also of losses above 0, as smoothed ones are.
+// Turns a divisor of 0 into nan: a mean over no weight is nan, even if losses are above 0, as
+// smoothed ones are.
 Tensor nan_for_zero(const Tensor& divisor) {
   return where(equal(divisor, 0.0), scalar(NAN, {divisor.dtype(), divisor.device()}), divisor);
 }
 
-// 16-bit losses would lose digits that matter to loss scaling and logs.
+// Widens 16-bit losses, which would lose digits that matter to loss scaling and logs.
 Tensor wide(const Tensor& x) { return is_16_bit(x.dtype()) ? cast(x, DType::f32) : x; }
 
-// The logits that are here, dense: of all classes, or of those that this rank has.
+// This rank's logits, dense: of all classes, or of the rank's classes.
 struct Logits {
   Tensor here;  // (n, classes or fewer)
   int64_t first_class, classes;
-  std::shared_ptr<const ColumnRanks> ranks;  // null: all are here
+  std::shared_ptr<const ColumnRanks> ranks;  // null: this rank has all
 };
 
 Logits logits_of(const Tensor& rows) {
@@ -89,19 +90,19 @@ Logits logits_of(const Tensor& rows) {
 struct RowLosses {
   Tensor loss;
   Tensor log_sum;  // (n, 2): the largest logit, and the log-sum-exp less that
-  Tensor factor;   // by what loss grows with log_sum; undefined where that is of all classes
+  Tensor factor;   // d loss / d log_sum; undefined if log_sum covers all classes
 };
 
-// Each rank has what belongs to its classes, with the log-sum-exp of those.
+// Joins the ranks' losses. Each rank has the terms of its classes, with their log-sum-exp.
 RowLosses joined(const RowLosses& mine, const ColumnRanks& ranks) {
   const auto all = [&](const Tensor& x) { return ranks.everybodys(x); };
   const Tensor sums = all(mine.log_sum), factors = all(mine.factor);
   const Tensor largest = select(sums, 2, 0), rest = select(sums, 2, 1);  // (ranks, n)
   const Tensor top = amax(largest, {0});
-  // Large logits that are equal leave no nan; what is left of them may be -inf.
+  // Equal large logits must not give nan by inf - inf. The remaining differences may be -inf.
   const Tensor below = where(equal(largest, top), zeros_like(largest), largest - top);
   const Tensor log_of_all = logsumexp(below + rest, 0);
-  // A rank whose logits are all -inf adds nothing to a row of which it has no share.
+  // A rank whose logits are all -inf adds nothing to a row in which it has no share.
   const Tensor more =
       where(not_equal(factors, 0), mul(log_of_all - rest - below, factors), zeros_like(rest));
   return {sum(all(mine.loss) + more, {0}), stack({top, log_of_all}, 1), {}};
@@ -111,8 +112,8 @@ RowLosses losses_of_rows(const Logits& logits, const Tensor& target, const Tenso
                          const CrossEntropyOptions& options) {
   const Tensor& x = logits.here;
   const TensorOptions statistics{arguments::statistics_dtype(x), x.device()};
-  // Of a target that is no class a GPU's thread hears later: until then nobody may read what was
-  // not written.
+  // On a GPU a target that is not a class is reported later; until then, rows that were not written
+  // must read as nan.
   const bool is_told_later = x.device().type != DeviceType::cpu;
   const auto each_row = [&](const Shape& shape) {
     return is_told_later ? full(shape, NAN, statistics) : empty(shape, statistics);
@@ -130,7 +131,8 @@ RowLosses losses_of_rows(const Logits& logits, const Tensor& target, const Tenso
   return logits.ranks ? joined(rows, *logits.ranks) : rows;
 }
 
-// The mean, the sum or each of the rows' losses; `divisor` (no dimensions) is the mean's divisor.
+// Returns the mean, the sum or the losses of the rows; `divisor` (no dimensions) is the mean's
+// divisor.
 Tensor reduced_rows(const Tensor& loss, const Tensor& divisor, Reduction reduction,
                     const Shape& shape) {
   if (reduction == Reduction::none) return untracked::reshape(loss, shape);
@@ -216,7 +218,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOpt
   check(target.defined(), "cross_entropy: target is undefined");
   arguments::probability("cross_entropy", "label_smoothing", options.label_smoothing);
   apply_policy(Op::cross_entropy, {&x});
-  const PolicyScope inside(nullptr);  // spread logits are cast where they are
+  const PolicyScope inside(nullptr);  // spread logits are cast in place of the columns
   return is_floating(target.dtype()) ? from_probabilities(x, target, options)
                                      : from_class_numbers(x, target, options);
 }

@@ -27,7 +27,8 @@ struct LRScheduler::Body {
       schedule->add_group(now[group]);
     }
   }
-  // The base for which the schedule now gives this rate. A rate is a linear function of its base.
+  // Returns the base for which the schedule gives this rate now. A rate is a linear function of its
+  // base.
   double base_of_new(int group, double rate) const {
     if (step == 0 || !schedule->uses_base()) return rate;
     const double least = schedule->lr(step, 0, group), slope = schedule->lr(step, 1, group) - least;
@@ -115,7 +116,7 @@ void LRScheduler::load_state_dict(const LRSchedulerState& state) {
   try {
     body_->apply(state.step);
     body_->given_lrs = state.given_lrs.empty() ? state.base_lrs : state.given_lrs;
-  } catch (...) {  // a rate that the optimizer refuses, perhaps of its second group
+  } catch (...) {  // the optimizer refused a rate, perhaps of its second group
     body_->base_lrs = before;
     body_->schedule->remember(remembered, groups);
     for (size_t group = 0; group < options.size(); ++group)

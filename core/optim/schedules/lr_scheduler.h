@@ -1,22 +1,20 @@
 // Learning-rate schedulers. A schedule is a formula lr[t], the rate in force during optimizer step
-// t (from 0); constructing a scheduler sets lr[0], and each step(), called after the optimizer's,
-// moves to the next. `base` stands for a group's rate when the scheduler was made.
-//
+// t (from 0). Constructing a scheduler sets lr[0]. Each step(), called after the optimizer's, moves
+// to the next t. `base` is a group's rate when the scheduler was made.
 //   auto scheduler = LinearWarmupLR(optimizer, {.warmup_steps = 50, .total_steps = steps});
 //   optimizer.step();  scheduler.step();
 //
-// One schedule goes by a metric instead, ReduceLROnPlateau: `scheduler.step(loss_of_validation)`.
+// One schedule depends on a metric instead, ReduceLROnPlateau: `scheduler.step(validation_loss)`.
 //
-// Schedulers are handles: copies share one count. Formulas are closed forms; where a name is
-// PyTorch's the rates are PyTorch's, within rounding. A rate that the program sets itself holds
-// until the next step, which gives the schedule's (some of PyTorch's go on from the one they find).
+// Schedulers are handles: copies share one count. Formulas are closed forms. Where a name is
+// PyTorch's, so are the rates, within rounding. A rate that the program sets itself lasts until the
+// next step, which sets the schedule's rate (some of PyTorch's continue from the current rate).
 //
 // A group that is added to the optimizer later is scheduled too. Before the first step() its rate
-// is its base, as that of the first groups. After it the rate with which it was added is the one in
-// force now, and the group goes on from there in proportion to the others, as PyTorch's do: its
-// base is the one for which the schedule gives that rate. Error, at the next step(), where no base
-// does: the schedule has come to a rate that no longer depends on it, or has one function per
-// group.
+// is its base, as for the first groups. After the first step(), the rate it was added with is in
+// force, and the group continues in proportion to the others, as in PyTorch. Its base is then the
+// one for which the schedule gives that rate. The next step() throws if no base does: the
+// schedule's rate no longer depends on the base, or it has one function per group.
 #pragma once
 
 #include "core/optim/optimizer.h"
@@ -32,30 +30,30 @@ namespace booster {
 
 // A schedule's options by name, as text: "total_steps", "400".
 using ScheduleSettings = std::map<std::string, std::string>;
-// What a schedule that goes by metrics remembers: "bad_steps", 3.
+// Saved state of a schedule that depends on a metric: "bad_steps", 3.
 using ScheduleMemory = std::map<std::string, double>;
 
 class Schedule {
  public:
   virtual ~Schedule() = default;
-  // "linear_warmup": begins messages, marks saved state.
+  // Returns "linear_warmup", for example: the name in messages and saved state.
   virtual const char* name() const = 0;
   virtual double lr(int64_t t, double base, int group) const = 0;
-  // False if a group's rate does not follow from its base: one-cycle, a plateau's.
+  // Returns false if a group's rate does not depend on its base, as with one-cycle and plateau.
   virtual bool uses_base() const { return true; }
-  // Its options, so that a resumed training can tell which of them changed.
+  // Returns its options, so that a resumed training can tell which of them changed.
   virtual ScheduleSettings settings() const { return {}; }
-  // What else follows the steps: one-cycle's momentum.
+  // Applies what else changes with the steps: one-cycle's momentum.
   virtual void apply_more(Optimizer&, int64_t) const {}
 
-  // --- of a schedule that goes by metrics: it remembers what it saw
+  // --- for a schedule that depends on a metric: it remembers what it saw
   virtual bool wants_metric() const { return false; }
-  // The metric of this step, with the rates now in force, by group.
+  // Takes this step's metric, with the current rates by group.
   virtual void observe(double /*metric*/, const std::vector<double>& /*rates*/) {}
-  // A group was added, with this rate.
+  // Takes the rate of a group that was added.
   virtual void add_group(double /*rate*/) {}
   virtual ScheduleMemory memory() const { return {}; }
-  // All or nothing; error for what is no memory of this schedule with so many groups.
+  // All or nothing; throws if the memory is not from this schedule with this number of groups.
   virtual void remember(const ScheduleMemory&, size_t /*groups*/) {}
 };
 
@@ -63,10 +61,10 @@ struct LRSchedulerState {
   std::string name;
   int64_t step = 0;
   std::vector<double> base_lrs;  // by parameter group
-  ScheduleSettings settings = {};  // for information: those in force are the scheduler's own
+  ScheduleSettings settings = {};  // for information: the scheduler uses its own
   ScheduleMemory memory = {};
-  // The rates that the program gave, by group: other ones than base_lrs where a group was added
-  // after the first step.
+  // The rates that the program gave, by group. They differ from base_lrs for groups added after the
+  // first step.
   std::vector<double> given_lrs = {};
 };
 
@@ -74,31 +72,31 @@ class LRScheduler {
  public:
   LRScheduler(Optimizer optimizer, std::unique_ptr<Schedule> schedule);
 
-  // Moves on to the next step's rate. Error for a schedule that wants a metric.
+  // Moves on to the next step's rate. Throws for a schedule that wants a metric.
   void step();
-  // The same for one that does, and an error for all others.
+  // As above for a schedule that wants a metric; throws for all others.
   void step(double metric);
-  // The same, unless the optimizer's step was skipped.
+  // As step(), unless the optimizer's step was skipped.
   template <class Report>
   requires requires(const Report& report) { report.skipped(); }
   void step(const Report& report) {
     if (!report.skipped()) step();
   }
 
-  // The rate now in force.
+  // Returns the current rate.
   double lr(int group = 0) const;
   int64_t step_count() const;
   const char* name() const;
   const Schedule& schedule() const;
-  // True if it sets this optimizer's rates.
+  // Returns true if it sets this optimizer's rates.
   bool drives(const Optimizer& optimizer) const;
 
   LRSchedulerState state_dict() const;
-  // All or nothing; an error says what does not fit.
+  // All or nothing; an error states what does not fit.
   void load_state_dict(const LRSchedulerState& state);
 
  protected:
-  // With rates other than the optimizer's present ones as `base`, by group.
+  // Uses these base rates, by group, instead of the optimizer's current ones.
   LRScheduler(Optimizer optimizer, std::unique_ptr<Schedule> schedule,
               std::vector<double> base_lrs);
 
@@ -162,8 +160,7 @@ class StepLR : public LRScheduler {
   StepLR(Optimizer optimizer, const StepOptions& options);
 };
 
-// base gamma^(number of milestones <= t); a repeated milestone counts as often as it stands there.
-// PyTorch's.
+// base gamma^(number of milestones <= t); a milestone counts as often as it is listed. PyTorch's.
 struct MultiStepOptions {
   std::vector<int64_t> milestones = {};  // >= 0, in any order
   double gamma = 0.1;
@@ -203,11 +200,11 @@ class LinearLR : public LRScheduler {
   LinearLR(Optimizer optimizer, const LinearLROptions& options);
 };
 
-// PyTorch's OneCycleLR (Smith and Topin): from max_lr / div_factor up to max_lr during the first
-// pct_start of the steps, then down to max_lr / div_factor / final_div_factor (with three_phase:
-// first as long down as it went up, then on to the end). Momentum, or beta1, goes the opposite way
-// between base_momentum and max_momentum. An error past total_steps. Where
-// PyTorch's line goes on below 0, in the one value after the last step, the rate is 0.
+// PyTorch's OneCycleLR (Smith and Topin). The rate rises from max_lr / div_factor to max_lr during
+// the first pct_start of the steps, then falls to max_lr / div_factor / final_div_factor. With
+// three_phase it first falls for as long as it rose, then on to the end. Momentum, or beta1, goes
+// the opposite way between base_momentum and max_momentum. Throws past total_steps. PyTorch's
+// linear strategy goes below 0 in the one value after the last step; here the rate is 0.
 struct OneCycleOptions {
   double max_lr = 0;
   int64_t total_steps = 0;              // >= 1
@@ -226,20 +223,21 @@ class OneCycleLR : public LRScheduler {
 };
 
 // One schedule after another: schedulers[i] is in force from milestones[i - 1] on, where its own t
-// is 0. PyTorch's. Each was made for the same optimizer; `base` is the first one's for all of them,
-// so make them in order. Errors: another optimizer, milestones that do not rise or are not one
-// fewer than schedulers, a schedule that wants a metric.
+// is 0. PyTorch's. All must be made for the same optimizer, in order: `base` is the first one's for
+// all of them. Throws for another optimizer, milestones that do not rise or are not one fewer than
+// the schedulers, and a schedule that wants a metric.
 class SequentialLR : public LRScheduler {
  public:
   SequentialLR(Optimizer optimizer, const std::vector<LRScheduler>& schedulers,
                const std::vector<int64_t>& milestones);
 };
 
-// Multiplies the rates by `factor` when the metric given to step() has not become better for more
-// than `patience` steps; the next `cooldown` steps do not count. Better than the best so far means
-// less than best (1 - threshold), or best - threshold where threshold_mode is "abs"; for mode "max"
-// more than best (1 + threshold), or best + threshold. A rate stays where it would change by no
-// more than eps. PyTorch's.
+// Multiplies the rates by `factor` when the metric passed to step() has not improved for more than
+// `patience` steps. The next `cooldown` steps do not count. An improvement, compared with the best
+// so far:
+//   mode "min": metric < best (1 - threshold), or < best - threshold if threshold_mode is "abs"
+//   mode "max": metric > best (1 + threshold), or > best + threshold if threshold_mode is "abs"
+// A rate stays if it would change by no more than eps. PyTorch's.
 struct ReduceLROnPlateauOptions {
   std::string mode = "min";  // or "max"
   double factor = 0.1;       // [0, 1)
@@ -255,8 +253,8 @@ class ReduceLROnPlateau : public LRScheduler {
   explicit ReduceLROnPlateau(Optimizer optimizer, const ReduceLROnPlateauOptions& options = {});
 };
 
-// base f(t), with one f for all groups or one for each. PyTorch's. With one for each, a group that
-// is added later is an error.
+// base f(t), with one f for all groups or one for each. PyTorch's. With one for each, adding a
+// group later is an error.
 using LRFactor = std::function<double(int64_t t)>;
 class LambdaLR : public LRScheduler {
  public:

@@ -97,7 +97,7 @@ class OneCycle : public Schedule {
   }
 
   double anneal(double start, double end, double progress) const {
-    // PyTorch's line goes on after the last step of the training, there below 0.
+    // PyTorch's line continues past the last training step, and falls below 0 there.
     if (o_.anneal_strategy == "linear") return std::max((end - start) * progress + start, 0.0);
     return end + (start - end) / 2 * (std::cos(std::numbers::pi * progress) + 1);
   }

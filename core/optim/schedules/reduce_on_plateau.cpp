@@ -68,7 +68,7 @@ class ReduceOnPlateau : public Schedule {
   ScheduleMemory memory() const override {
     ScheduleMemory all = {{"bad_steps", static_cast<double>(bad_steps_)},
                           {"cooldown", static_cast<double>(cooldown_)}};
-    // Files of checkpoints hold finite numbers only.
+    // Checkpoint files hold finite numbers only.
     if (std::isfinite(best_))
       all["best"] = best_;
     else if (best_ != worst_)

@@ -21,7 +21,7 @@ void check_fillable(const char* op, const Tensor& x) {
         op);
 }
 
-// As torch's: also their distance is a number of the dtype.
+// As in torch, the dtype must also hold the distance of the bounds.
 void check_bounds(double low, double high, DType dtype) {
   check(std::isfinite(low) && std::isfinite(high) && low <= high,
         "uniform: no numbers are between the bounds; got {} to {}", low, high);
@@ -50,7 +50,7 @@ kernels::RandomPosition Generator::position_of(RandomState state) const {
     kernels::refuse_to_record("random numbers of a generator of your own",
                               "because each replay would draw the same ones",
                               "the thread's default_generator()");
-  // A seed that is set within the recording is part of it.
+  // A seed set during the recording is part of it.
   if (!recording_ || state.seed != recording_->start_.seed) return {state.seed, state.offset};
   return {state.seed, state.offset - recording_->start_.offset,
           static_cast<const uint64_t*>(recording_->origin_.data())};
@@ -75,7 +75,7 @@ void RandomRecording::end() {
   generator_->recording_ = nullptr;
 }
 
-// By kernels that are given the numbers, so that the host does not wait for the GPU.
+// Passes the values as kernel arguments, so that the host does not wait for the GPU.
 void RandomRecording::write_origin(RandomState state) {
   kernels::View half = origin_.view();
   half.dtype = DType::i32;

@@ -1,5 +1,6 @@
-// Random numbers by position: a Generator is a seed and a count, every draw takes a run of the
-// Philox4x32-10 stream, so values do not depend on threads and a saved state continues bit for bit.
+// Random numbers by position. A Generator is a seed and a count, and every draw takes a run of the
+// Philox4x32-10 stream. So values do not depend on threads, and a saved state continues bit for
+// bit.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -34,22 +35,22 @@ class Generator {
   const RandomRecording* recording_ = nullptr;
 };
 
-// What a recorded step (a CUDA graph) draws: each replay continues the stream where the generator
-// then is, with the numbers that the step would draw if it ran unrecorded. The generator must
-// outlive it.
+// The draws of a recorded step (a CUDA graph). Each replay continues the stream from the
+// generator's current position, and draws the values that an unrecorded step would draw. The
+// generator must outlive it.
 class RandomRecording {
  public:
   // From now on the generator's positions are for kernels on `device` that are recorded, not run.
-  // Error if the generator is already recorded.
+  // Throws if the generator is already recorded.
   RandomRecording(Generator& generator, Device device);
   ~RandomRecording();
   RandomRecording(const RandomRecording&) = delete;
   RandomRecording& operator=(const RandomRecording&) = delete;
 
-  // The recording is complete: the generator is where it was before.
+  // Completes the recording and restores the generator's state before it.
   void end();
-  // To be called before each replay: its kernels begin where the generator is, and the generator
-  // goes on behind them. Error before end().
+  // Call before each replay: the replay's kernels begin at the generator's position, and the
+  // generator advances past them. Throws before end().
   void replay();
 
  private:
@@ -62,35 +63,37 @@ class RandomRecording {
   Tensor origin_;       // {seed, offset} on the device (i64)
 };
 
-// The generator of initialisers and dropout; one per thread of the program.
+// Returns the generator of initialisers and dropout; one per program thread.
 Generator& default_generator();
 // Restarts the calling thread's default generator.
 void manual_seed(uint64_t seed);
 
-// From now on what this thread draws from any generator comes from another stream, far from the
-// generator's own, which is number 0; the generator's state moves as ever. So ranks that hold parts
-// of one layer drop different elements, and their generators stay alike. Returns the one before.
+// Sets the stream for all later draws of this thread, from any generator. Streams lie far apart; a
+// generator's own is number 0. Generator states advance as usual. So ranks that hold parts of one
+// layer drop different elements while their generators stay equal. Returns the previous stream.
 uint64_t set_random_stream(uint64_t number);
 uint64_t random_stream();
 
-// In [low, high), also after rounding to the dtype; low where both are equal. Error for bounds in
-// the wrong order, or that the dtype does not hold.
+// Values in [low, high), even after rounding to the dtype; low if both are equal. Throws for bounds
+// in the wrong order, or that the dtype does not hold.
 Tensor uniform(const Shape& shape, double low = 0, double high = 1, TensorOptions options = {},
                Generator& generator = default_generator());
-// Error for a negative std.
+// Throws for a negative std.
 Tensor normal(const Shape& shape, double mean = 0, double std = 1, TensorOptions options = {},
               Generator& generator = default_generator());
-// Whole numbers from low to high - 1 (i64), drawn on the host; at most 2^48 of them.
+// Integers from low to high - 1 (i64), drawn on the host. The range may have at most 2^48 values.
 Tensor randint(int64_t low, int64_t high, const Shape& shape, Device device = {},
                Generator& generator = default_generator());
-// 1 with the probability that each number of p is, else 0; in p's dtype. Error outside of [0, 1].
+// Draws 1 with probability p, else 0, for each element of p; in p's dtype. Throws for values
+// outside of [0, 1].
 Tensor bernoulli(const Tensor& p, Generator& generator = default_generator());
-// n positions (i64) of each row of weights (rows, classes) or (classes), drawn with probabilities
-// that are as the weights, which need not add up to 1; without replacement each at most once. Drawn
-// on the host. Errors: a weight that is negative or not finite, fewer weights above 0 than needed.
+// Draws n positions (i64) for each row of weights, of shape (rows, classes) or (classes).
+// Probabilities are proportional to the weights, which need not sum to 1. Without replacement, each
+// position comes at most once. Drawn on the host. Throws for a weight that is negative or not
+// finite, and for fewer positive weights than needed.
 Tensor multinomial(const Tensor& weights, int64_t n, bool replacement = false,
                    Generator& generator = default_generator());
-// A permutation of 0 .. n-1 (i64).
+// Returns a permutation of 0 .. n-1 (i64).
 Tensor random_permutation(int64_t n, Generator& generator = default_generator());
 
 // In-place draws for initialisers; never recorded.

@@ -1,5 +1,5 @@
-// Whole numbers and positions drawn at random. What needs one draw after another is done on the
-// host, so that every device has the same.
+// Random integers and positions. Sequential draws run on the host, so that every device gets the
+// same values.
 #include "core/tensor/checks/first_outside.h"
 #include "core/tensor/random/random.h"
 #include "kernels/catalogue.h"
@@ -12,7 +12,7 @@
 namespace booster {
 namespace {
 
-// n numbers in [0, 1) with 48 random bits each: enough for every position of a large set.
+// Returns n values in [0, 1) with 48 random bits each: enough for every position of a large set.
 std::vector<double> fine_uniform(int64_t n, Generator& generator) {
   const std::vector<double> draws = uniform({2 * n}, 0, 1, {}, generator).to_vector<double>();
   std::vector<double> fine(static_cast<size_t>(n));
@@ -35,7 +35,7 @@ double total_of(std::span<const double> weights, int64_t row, int64_t n, bool re
   return std::accumulate(weights.begin(), weights.end(), 0.0);
 }
 
-// By the inverse of the cumulative distribution. Rounding cannot lead past the last possible one.
+// Inverts the cumulative distribution. Rounding cannot lead past the last possible position.
 void draw_with_replacement(std::span<const double> weights, double total,
                            std::span<const double> draws, int64_t* to) {
   std::vector<double> up_to(weights.size());
@@ -48,7 +48,7 @@ void draw_with_replacement(std::span<const double> weights, double total,
   }
 }
 
-// The n first of arrivals whose rates are the weights: exponential times, sorted.
+// Returns the first n arrivals of processes whose rates are the weights: exponential times, sorted.
 void draw_without_replacement(std::span<const double> weights, std::span<const double> draws,
                               int64_t n, int64_t* to) {
   std::vector<std::pair<double, int64_t>> arrivals;
