@@ -182,8 +182,8 @@ std::string master_address(const Launcher& launcher) {
   return without_brackets(address);
 }
 
-// torchrun's own store holds MASTER_PORT. Without a chosen port, it follows from the job's name, so
-// that two jobs on one machine do not meet.
+// torchrun's own store holds MASTER_PORT, so its ranks use the next port. If MASTER_PORT is unset,
+// the port follows from the job's name, so that two jobs on one machine do not meet.
 int master_port(const Launcher& launcher) {
   const std::string given = variable("MASTER_PORT");
   if (!given.empty()) {

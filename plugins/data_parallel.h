@@ -61,8 +61,8 @@ class DataParallelPlugin : public Plugin {
   std::vector<int64_t> over_stages(std::vector<int64_t> numbers) const;
   // Throws if some, but not all, of the optimizer's parameters have no gradient: if all lack one,
   // no pass has run since they were dropped. Ignores parameters that joined after the last pass
-  // began. A single rank never throws. `advice` is another remedy for the error text, used outside
-  // of hybrid_parallel.
+  // began. Never throws if the group has one rank. `advice` is another remedy for the error text,
+  // used outside of hybrid_parallel.
   void check_none_missing(const Optimizer& optimizer, const char* advice) const;
 
  private:

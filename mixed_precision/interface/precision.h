@@ -73,7 +73,7 @@ class Precision : public NoteTaker {
   virtual Tensor cast_output(const Tensor& y) const { return y; }
 
   // --- passes, any number of them before a step
-  // Begins the backward pass of one loss, or of many microbatches, with gradients for these
+  // Begins the backward pass of one loss, or of many micro-batches, with gradients for these
   // optimizers. Also called on ranks that have no loss themselves. Throws if the strategy cannot do
   // what `options` require.
   virtual void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers);
