@@ -81,7 +81,7 @@ class Plugin : public NoteTaker {
   virtual void sync_params(const Optimizer&) {}
 
   // --- outside of passes; all ranks call them
-  // Gives all ranks rank 0's buffers, which checkpoints hold; separately in each copy of the model.
+  // Gives the ranks of all copies of the model rank 0's buffers, which checkpoints hold.
   virtual void share_buffers() {}
   // Makes the values of whole parameters available to all code, until as many calls with `false`
   // follow (booster/training/boosted.h). Where ranks keep whole parameters, they always are.
