@@ -63,7 +63,7 @@ class Parser {
     return std::string(text);
   }
 
-  // Behind "[", to behind "]".
+  // Reads from after "[" to after "]".
   std::vector<std::string> ranges() {
     std::vector<std::string> numbers;
     do {

@@ -21,15 +21,15 @@ namespace booster {
 
 namespace {
 
-// The variables by which a launcher tells a process who it is.
+// The variables through which a launcher passes a process its rank and the world's size.
 struct Launcher {
   const char* name;
   const char* rank;
   const char* size;
   const char* local_rank;
   const char* local_size;  // null: see slurm_local_size
-  // Variables that tell one run on this machine from another, where they are set: where it meets,
-  // and its name, which no other run has.
+  // Variables that tell one run on this machine from another, where they are set: `place`, where
+  // the run meets, and `job`, its unique name.
   std::vector<const char*> place, job;
 };
 
@@ -64,13 +64,13 @@ const Launcher launchers[] = {
      {"PMI_PORT"}},
 };
 
-// Environment, with "" for unset.
+// Returns an environment variable, "" if it is unset.
 std::string variable(const char* name) {
   const char* value = name ? std::getenv(name) : nullptr;
   return value ? value : "";
 }
 
-// A whole decimal number that lies in [low, high].
+// Parses a decimal integer in [low, high].
 std::optional<int> whole_number(std::string_view text, int low, int high) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -90,7 +90,7 @@ int number_from(const char* name, int low, int high, std::string_view why) {
   return *value;
 }
 
-// Tasks on node `node` of a list such as "4(x2),3": 4, 4 and 3.
+// Returns the tasks on node `node` of a list such as "4(x2),3": 4, 4 and 3.
 std::optional<int> tasks_on_node(std::string_view list, int node) {
   while (!list.empty()) {
     const auto comma = list.find(',');
@@ -127,7 +127,7 @@ int slurm_local_size(int size) {
 
 bool is_slurm(const Launcher& launcher) { return std::string_view(launcher.name) == "Slurm"; }
 
-// A batch script has SLURM_PROCID too, but it is no task of a step: it runs alone.
+// A batch script has SLURM_PROCID too, but is not a task of a step: it runs alone.
 bool is_batch_script(const Launcher& launcher) {
   return is_slurm(launcher) && !variable("SLURM_JOB_ID").empty() &&
          variable("SLURM_STEP_ID").empty();
@@ -135,7 +135,7 @@ bool is_batch_script(const Launcher& launcher) {
 
 bool is_torchrun(const Launcher& launcher) { return std::string_view(launcher.name) == "torchrun"; }
 
-// "-" and digits and letters only: it becomes a file name.
+// Returns a name of "-", digits and letters only, because it becomes a file name.
 std::string run_name(const Launcher& launcher) {
   std::string name = launcher.name;
   for (const char* key : launcher.place) name += fmt::format("-{}", variable(key));
@@ -145,7 +145,8 @@ std::string run_name(const Launcher& launcher) {
   return name.substr(0, 200);
 }
 
-// What the launcher calls the run; "" if it does not say. torchrun says "none" if nobody named it.
+// Returns the launcher's name for the run; "" if there is none. torchrun gives "none" for a run
+// without a name.
 std::string job_name(const Launcher& launcher) {
   std::string name;
   for (const char* key : launcher.job) {
@@ -158,16 +159,16 @@ std::string job_name(const Launcher& launcher) {
 
 std::string memory_folder() { return access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"; }
 
-// Where the ranks meet that no run tool has given a place.
+// Prefix of the meeting place of ranks without a place from a run tool.
 std::string own_place_prefix() { return fmt::format("booster-{}-", geteuid()); }
 
-// An IPv6 address may stand in brackets: [fd00::1].
+// Removes the brackets that an IPv6 address may have: [fd00::1].
 std::string without_brackets(const std::string& host) {
   const bool has = host.size() > 1 && host.front() == '[' && host.back() == ']';
   return has ? host.substr(1, host.size() - 2) : host;
 }
 
-// Rank 0's machine: the first node of the step; "" if nothing says so.
+// Returns rank 0's machine: the first node of the step; "" if no variable names it.
 std::string first_node() {
   for (const char* name : {"SLURM_STEP_NODELIST", "SLURM_NODELIST"})
     if (const std::string list = variable(name); !list.empty())
@@ -181,8 +182,8 @@ std::string master_address(const Launcher& launcher) {
   return without_brackets(address);
 }
 
-// torchrun's own store holds MASTER_PORT. Where nobody has chosen a port, the job does: two at once
-// on one machine shall not meet.
+// torchrun's own store holds MASTER_PORT, so its ranks use the next port. If MASTER_PORT is unset,
+// the port follows from the job's name, so that two jobs on one machine do not meet.
 int master_port(const Launcher& launcher) {
   const std::string given = variable("MASTER_PORT");
   if (!given.empty()) {
@@ -198,7 +199,8 @@ bool means_this_machine(const std::string& host) {
   return host.empty() || host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
-// Container platforms often say where rank 0 is, but not how many ranks are on this machine.
+// Returns false where the number of ranks on this machine is unknown. Container platforms often
+// state where rank 0 is, but not that number.
 bool says_local_size(const Launcher& launcher) {
   return !is_torchrun(launcher) || !variable(launcher.local_size).empty() ||
          means_this_machine(without_brackets(variable("MASTER_ADDR")));

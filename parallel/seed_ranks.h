@@ -1,4 +1,4 @@
-// Random numbers of ranks: alike where ranks work on one batch, apart where their data differ.
+// Random numbers of ranks: equal where ranks work on one batch, different where their data differ.
 #pragma once
 
 #include "parallel/mesh.h"
@@ -8,9 +8,9 @@
 namespace booster {
 
 // Restarts this rank's default generator (core/tensor/random/random.h). Ranks at different places
-// along the axis data then drop different elements, ranks at one place the same ones. Call it after
-// the model has its weights and before the first pass. Ranks that call manual_seed with one seed
-// draw alike, so dropout would drop the same elements in the batches of all of them.
+// along the axis data then drop different elements; ranks at one place drop the same ones. Call it
+// after the model has its weights and before the first pass. manual_seed with one seed on all ranks
+// would drop the same elements in all their batches.
 void seed_ranks(uint64_t seed, const Mesh& mesh);
 
 }  // namespace booster

@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t names_shown = 5;
 
-// The numbers that the ranks start from: parameters and buffers, what the optimizers hold besides,
-// and masters that exist already.
+// Returns the tensors that ranks start from: parameters and buffers, the optimizers' other
+// parameters, and existing masters.
 std::vector<Tensor> shared_numbers(const Model& model, const Optimizers& optimizers) {
   std::vector<Tensor> all;
   std::unordered_set<const TensorBody*> known;
@@ -25,7 +25,7 @@ std::vector<Tensor> shared_numbers(const Model& model, const Optimizers& optimiz
   return all;
 }
 
-// Other stages of a pipeline have the parameters that are empty here.
+// A parameter that is empty here belongs to another pipeline stage.
 bool is_trained_here(const Tensor& parameter) {
   return parameter.requires_grad() && parameter.numel() > 0;
 }
@@ -142,7 +142,7 @@ void DataParallelPlugin::model_has_run(const MicroStep& step) {
       "share_buffers() of the boosted model");
 }
 
-// Here and not around a pass: graphs may hold buffers, and an evaluation may be one rank's alone.
+// Shares here and not around a pass: graphs may hold buffers, and one rank may evaluate alone.
 void DataParallelPlugin::sync_params(const Optimizer&) { share_buffers(); }
 
 std::vector<int64_t> DataParallelPlugin::over_stages(std::vector<int64_t> numbers) const {
@@ -160,7 +160,7 @@ void DataParallelPlugin::check_none_missing(const Optimizer& optimizer, const ch
     if (parameter.grad().defined()) continue;
     if (missing++ < names_shown) names += (names.empty() ? "" : ", ") + name;
   }
-  if (missing == asked) return;  // no backward pass since its gradients were forgotten
+  if (missing == asked) return;  // no backward pass since its gradients were dropped
   if (missing > names_shown) names += ", ...";
   const bool is_part = mesh_.axes().list().size() > 1;
   check(missing == 0,

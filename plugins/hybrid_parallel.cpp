@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t most_ranks = 4096;  // along an axis; their product is a number of 64 bits
 
-// As many microbatches as stages, and interleaved as pieces on them, unless something is said.
+// Makes a pipeline's options. Defaults: one micro-batch per stage, interleaved one per piece.
 PipelineOptions pipeline_options(const HybridParallelOptions& options) {
   PipelineOptions pipeline = {.style = pipeline_style_named(options.pp_style),
                               .num_microbatches = static_cast<int>(options.num_microbatches),
@@ -33,7 +33,7 @@ PipelineOptions pipeline_options(const HybridParallelOptions& options) {
   return pipeline;
 }
 
-// What becomes an int.
+// Checks the options that become an int.
 void check_counts(const HybridParallelOptions& options) {
   constexpr int64_t most = 1 << 20;
   const auto check_count = [most](const char* name, int64_t least, int64_t count) {
@@ -147,7 +147,7 @@ void HybridParallelPlugin::shard(const Model& model, const Optimizers& optimizer
   if (stages_)
     for (const Optimizer& optimizer : optimizers) refuse_strangers(optimizer);
   data_->shard(model, optimizers);
-  for (Module* block : blocks) block->set_recompute(true);  // behind fsdp, which says it too
+  for (Module* block : blocks) block->set_recompute(true);  // after fsdp, which may set it too
   share_norms(optimizers);
 }
 
@@ -242,8 +242,8 @@ void HybridParallelPlugin::model_has_run(const MicroStep& step) {
   for (std::string& note : data_->take_notes()) add_note(std::move(note));
 }
 
-// Gradients of a pipeline grow with each microbatch: what the last one leaves is exchanged along
-// the data axis.
+// A pipeline's gradients grow with each micro-batch, so they are exchanged along the data axis
+// after the last one.
 void HybridParallelPlugin::begin(Pass pass, bool sync) {
   const int first_link = pass == Pass::forward ? std::exchange(first_link_, 0) : 0;
   set_random_stream(sequence_.begin(pass, first_link));
@@ -265,7 +265,7 @@ void HybridParallelPlugin::align_random_numbers() const {
 void HybridParallelPlugin::end(Pass pass) {
   sequence_.end(pass);
   set_random_stream(0);
-  set_attention_method(nullptr);  // a pass may have ended in the middle
+  set_attention_method(nullptr);  // a pass may have thrown midway
   data_->end(pass);
   if (pass == Pass::backward && std::exchange(exchanges_late_, false))
     for (const Stepped& one : stepped_) sync_grads(one.optimizer);
@@ -292,8 +292,8 @@ void HybridParallelPlugin::sync_params(const Optimizer& optimizer) {
 void HybridParallelPlugin::share_buffers() { data_->share_buffers(); }
 void HybridParallelPlugin::hold_whole(bool whole) { data_->hold_whole(whole); }
 
-// First a rank's part of the layers becomes whole along the data axis, on the first of its ranks;
-// those then make whole layers, and the first of them put the stages together.
+// Joins along the data axis first: the axis's first rank then has a whole part of the layers. Those
+// ranks join parts into whole layers, and the first of them joins the stages.
 void HybridParallelPlugin::join(StateDict& state) const {
   data_->join(state);
   if (mesh_.place("data") > 0 || mesh_.place("sequence") > 0) return;

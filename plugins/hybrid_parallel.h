@@ -1,10 +1,10 @@
 // hybrid_parallel: data, pipeline, sequence and tensor parallelism on one mesh, with ZeRO along the
 // data axis.
 //
-// Ranks of a tensor group work on parts of the same layers and see the same batch; ranks of a
-// sequence group work on other tokens of it; ranks of a pipeline have different layers; ranks of a
-// data group hold the same part and see different batches. What happens along the data axis is
-// another plugin's: torch_ddp's (zero_stage 0), low_level_zero's (1, 2) or fsdp's (3).
+// Ranks of a tensor group work on parts of the same layers and see the same batch. Ranks of a
+// sequence group work on other tokens of it. Ranks of a pipeline have different layers. Ranks of a
+// data group hold the same part and see different batches. Another plugin works along the data
+// axis: torch_ddp (zero_stage 0), low_level_zero (1, 2) or fsdp (3).
 #pragma once
 
 #include "core/nn/no_options.h"
@@ -23,37 +23,37 @@ struct HybridParallelOptions {
   int64_t tp_size = 1;           // ranks that share layers
   int64_t pp_size = 1;           // ranks that have different layers, the stages of a pipeline
   int64_t sp_size = 1;           // ranks that share the tokens, in mode all_to_all or ring_attn
-  int64_t dp_size = 0;           // ranks that see different data; 0: what is left
+  int64_t dp_size = 0;           // ranks that see different data; 0: all that are left
   int64_t zero_stage = 0;        // 0 none, 1 optimizer state, 2 and gradients, 3 and parameters
-  TensorPlan tensor_plan = {};   // empty: the one that comes with the model
-  bool parallel_output = false;  // logits stay on their ranks unless something but a loss reads
-                                 // them: core/tensor/spread_columns.h
+  TensorPlan tensor_plan = {};   // empty: the model's own plan
+  bool parallel_output = false;  // logits stay on their ranks unless code other than a loss
+                                 // reads them: core/tensor/spread_columns.h
   std::string sequence_parallelism_mode = "none";  // plugins/sequence/sequence_parallel.h
-  std::string sequence_blocks = "";  // pattern of the modules that work on some tokens; empty: the
-                                     // blocks that come with the model
-  // Of a pipeline: plugins/pipeline/pipeline_stages.h.
+  std::string sequence_blocks = "";  // pattern of the modules that work on some tokens;
+                                     // empty: the model's known blocks
+  // Pipeline: see plugins/pipeline/pipeline_stages.h.
   std::string pp_style = "1f1b";     // gpipe, 1f1b, interleaved, zero_bubble
-  int64_t num_microbatches = 0;      // of a batch; neither this nor the next: one for each stage
+  int64_t num_microbatches = 0;      // of a batch; without this and the next: one per stage
   int64_t microbatch_size = 0;       // rows of each, at most
   int64_t num_model_chunks = 1;      // pieces of the model on each stage; interleaved: 2 or more
-  std::vector<int64_t> stages = {};  // links of each piece; none: by numbers of parameters
-  std::vector<std::string> stage_links = {};  // the same, by the name of each one's first link
-  std::vector<double> link_costs = {};        // the same, so that these come out even
-  std::string stage_costs = "parameters";     // where none of these says it; "measured": links are
-                                              // timed, forward and backward
-  bool recompute = false;     // blocks keep their inputs only, and run again in backward
+  std::vector<int64_t> stages = {};  // links of each piece; empty: by parameter counts
+  std::vector<std::string> stage_links = {};  // the same, by each piece's first link
+  std::vector<double> link_costs = {};        // costs per link, to be balanced over pieces
+  std::string stage_costs = "parameters";     // if none of these is given; "measured": times each
+                                              // link, forward and backward
+  bool recompute = false;     // blocks keep only their inputs, and run again in backward
   double bucket_cap_mb = 25;  // MiB of gradients per message along the data axis, at most
 };
 
-// The mesh that the options want, with one rank along data unless dp_size is given, whatever ranks
-// there are now. Error for options that do not go together.
+// Returns the mesh that the options want, with one rank along data unless dp_size is given, for any
+// number of ranks. Throws for options that do not fit together.
 Layout layout_of(const HybridParallelOptions& options);
 
 class HybridParallelPlugin : public Plugin {
  public:
   explicit HybridParallelPlugin(HybridParallelOptions options = {});
   explicit HybridParallelPlugin(NoOptions) : HybridParallelPlugin() {}
-  // On ranks other than all of the world's.
+  // Runs on the ranks of `group` instead of all ranks of the world.
   HybridParallelPlugin(HybridParallelOptions options, const Group& group);
   HybridParallelPlugin(const HybridParallelPlugin& other);
   ~HybridParallelPlugin() override;
@@ -81,21 +81,23 @@ class HybridParallelPlugin : public Plugin {
   HybridParallelPlugin(HybridParallelOptions options, Mesh mesh);
   struct Stepped {
     Optimizer optimizer;
-    std::shared_ptr<Parameters> parameters;  // those of groups that are added later too
+    std::shared_ptr<Parameters> parameters;  // including those of groups added later
     GradientAgreement agreement;
   };
-  // Cuts layers and sequences.
+  // Partitions layers and sequences.
   void cut(const Model& model);
   void share_norms(const Optimizers& optimizers);
-  // Stages know where each parameter is from the start.
+  // Makes new groups throw for parameters that no stage knew when the model was boosted.
   void refuse_strangers(Optimizer optimizer) const;
-  // As of the plugin along data, whose notes become this one's.
+  // As DataParallelPlugin::model_has_run; takes over that plugin's notes.
   void model_has_run(const MicroStep& step);
-  // Of what ranks along tensor hold whole.
+  // Checks gradients of parameters that each rank along tensor holds whole.
   void check_gradients(Stepped& stepped) const;
-  // Ranks that drop the same elements of the same activations draw the same numbers.
+  // Gives ranks along sequence and tensor the same generator state, so that they drop the same
+  // elements of the same activations.
   void align_random_numbers() const;
-  // A stage that begins within a sequence region goes on in its stream.
+  // Notes the first link of each call, so that a stage that begins within a sequence region uses
+  // the region's random stream.
   MicroStep in_streams(const MicroStep& step);
 
   HybridParallelOptions options_;
@@ -105,9 +107,9 @@ class HybridParallelPlugin : public Plugin {
   std::shared_ptr<PipelineStages> stages_;  // null: one stage
   std::unique_ptr<DataParallelPlugin> data_;
   BatchAgreement batches_;
-  bool exchanges_late_ = false;  // behind the microbatches of a pass
-  int first_link_ = 0;           // of the forward pass that is about to begin
-  bool trains_ = true;           // some part of the model that it is of
+  bool exchanges_late_ = false;  // after the micro-batches of a pass
+  int first_link_ = 0;           // of the next forward pass
+  bool trains_ = true;           // some part of its model is in training mode
   Model model_;
   std::vector<Stepped> stepped_;
 };

@@ -19,7 +19,7 @@ namespace {
 
 constexpr double mega = 1024 * 1024;
 
-// Those who share one copy: neighbours. `rank` counts in the group.
+// Returns the neighbours that share one copy. `rank` counts within the group.
 Group neighbours(const Group& all, int size) {
   if (size == 0 || size == all.size()) return all;
   if (size < 0 || all.size() % size != 0) {
@@ -34,14 +34,14 @@ Group neighbours(const Group& all, int size) {
   return all.subgroup(ranks);
 }
 
-// The same ranks with a thread of their own.
+// Returns the same ranks with a communication thread of their own.
 Group on_own_thread(const Group& group) {
   std::vector<int> ranks(static_cast<size_t>(group.size()));
   std::iota(ranks.begin(), ranks.end(), 0);
   return group.subgroup(ranks);
 }
 
-// Those who have the same part.
+// Returns the ranks that have the same part.
 Group replicas(const Group& all, int size) {
   if (size == 0 || size == all.size()) return Group();
   std::vector<int> ranks;
@@ -72,11 +72,11 @@ ShardedStatePlugin::ShardedStatePlugin(const ShardedStatePlugin& other)
 
 ShardedStatePlugin::~ShardedStatePlugin() {
   for (const auto& [parameter, hook] : watched_) remove_grad_ready_hook(parameter, hook);
-  // Other ranks may still use what this one is sending, and this one what they are.
+  // Other ranks may still need what this rank sends, and the reverse.
   for (const Work& work : on_their_way_) {
     try {
       work.synchronize();
-    } catch (const Error&) {  // is told to whoever uses the parameters
+    } catch (const Error&) {  // use of the parameters throws it
     }
   }
 }
@@ -172,7 +172,7 @@ std::vector<std::vector<Tensor>> ShardedStatePlugin::messages(const Optimizer& o
   std::map<DType, std::pair<std::vector<Tensor>, int64_t>> open;
   for (const auto& [name, tensor] : optimizer.parameters()) {
     if (kept_part(tensor).defined() || tensor.numel() == 0) continue;
-    // One that was frozen behind its backward pass is still stepped.
+    // A parameter that was frozen after its backward pass is still stepped.
     if (!tensor.requires_grad() && !tensor.grad().defined()) continue;
     auto& [message, elements] = open[tensor.dtype()];
     message.push_back(tensor);
@@ -199,7 +199,8 @@ std::shared_ptr<const ShardedStatePlugin::Gathering> ShardedStatePlugin::gather(
   return std::make_shared<Gathering>(Gathering{std::move(packed), all, work, gathers_});
 }
 
-// A window on memory that others have as well cannot come late: theirs would go with it.
+// A window on shared memory cannot arrive late, since the memory's other tensors would be lost with
+// it.
 void ShardedStatePlugin::receive(const std::shared_ptr<const Gathering>& gathering,
                                  const std::vector<Tensor>& parameters, bool late) {
   for (size_t i = 0; i < parameters.size(); ++i) {

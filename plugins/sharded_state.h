@@ -1,10 +1,10 @@
-// What the stages of ZeRO share: data parallelism that keeps optimizer state once.
+// Common part of the ZeRO stages: data parallelism that keeps optimizer state once.
 //
-// Each rank updates its part of every parameter (plugins/parameters/rank_parts.h) and keeps
-// moments, masters and compensations of that part alone. Gradients are summed by reduce-scatter in
-// buckets while backward runs, and from then on `grad()` of a parameter is this rank's part of the
-// mean, flat. Norms, clips and checkpoints are those of one process. What becomes of the parameters
-// between steps is the derived plugin's.
+// Each rank updates its part of every parameter (plugins/parameters/rank_parts.h) and keeps only
+// that part's moments, masters and compensations. Gradients are summed by reduce-scatter in buckets
+// while backward runs. From then on `grad()` of a parameter is this rank's part of the mean, flat.
+// Norms, clips and checkpoints equal those of a single process. The derived plugin handles
+// parameters between steps.
 #pragma once
 
 #include "plugins/data_parallel.h"
@@ -34,19 +34,19 @@ class ShardedStatePlugin : public DataParallelPlugin {
  protected:
   struct Options {
     ShardedGradientOptions gradients;
-    int shard_size = 0;         // ranks that have one copy of everything among them; 0: all
-    bool gathers_late = false;  // each parameter arrives when something first uses it
-    bool cpu_offload = false;   // optimizers keep their state on the host, and step there
+    int shard_size = 0;         // ranks that hold one copy of everything; 0: all
+    bool gathers_late = false;  // each parameter arrives at its first use
+    bool cpu_offload = false;   // optimizers keep state and step on the host
   };
   ShardedStatePlugin(Mesh mesh, const Options& options);
   ShardedStatePlugin(const ShardedStatePlugin& other);
 
-  // Somebody wants whole parameters outside of passes.
+  // Returns true if a caller wants whole parameters outside of passes.
   bool holds_whole() const { return holds_ > 0; }
-  // The ranks among which everything is cut.
+  // Returns the ranks that everything is partitioned over.
   const Group& shards() const { return shards_; }
-  // Which of these parameters' gradients may share messages, in about the order in which backward
-  // completes the last of each.
+  // Returns groups of these parameters whose gradients may share messages, roughly in the order in
+  // which backward completes each group.
   virtual std::vector<Parameters> message_groups(const Parameters& parameters) const {
     return {parameters};
   }
@@ -56,40 +56,41 @@ class ShardedStatePlugin : public DataParallelPlugin {
     Tensor parameter;
     int hook;
   };
-  // Parameters of one message, on their way from all ranks.
+  // Parameters of one message that is being gathered from all ranks.
   struct Gathering {
     PackedParts packed;
     Tensor all;
     Work work;
-    Group group;  // lives as long as somebody waits
+    Group group;  // keeps the group alive while a waiter needs it
   };
 
   void offload(const Optimizers& optimizers);
-  // Owns this rank's part of each parameter that the optimizer has, and of those that join it.
+  // Owns this rank's part of each of the optimizer's parameters, and of parameters that join it.
   void own(Optimizer optimizer);
   void watch_new();
   void watch(const Parameters& parameters);
-  // Those of which a step may have changed parts, as they share messages.
+  // Returns the parameters whose parts a step may have changed, grouped by message.
   std::vector<std::vector<Tensor>> messages(const Optimizer& optimizer) const;
   // Sends this rank's parts of parameters of one dtype.
   std::shared_ptr<const Gathering> gather(const std::vector<Tensor>& parameters,
                                           OperationTag tag) const;
   static void receive(const std::shared_ptr<const Gathering>& gathering,
                       const std::vector<Tensor>& parameters, bool late);
-  // The parameter for which an optimizer keeps this; undefined: something else, or one number.
+  // Returns the parameter that an optimizer keeps this tensor for; undefined for a count or another
+  // tensor.
   Tensor kept_for(const NamedTensor& held) const;
 
   Options options_;
   Group shards_;
-  Group gathers_;  // the same ranks; what a forward pass sends does not wait behind late gathers
+  Group gathers_;  // the same ranks; forward passes do not wait for late gathers
   ShardedGradients gradients_;
   std::vector<Watched> watched_;
   std::vector<Work> on_their_way_;
   int holds_ = 0;
 };
 
-// Elements of a message, from an option in units of 2^20. Error, begun by `option`, if it is not
-// > 0.
+// Returns the elements of a message, from an option in units of 2^20. Throws an error that begins
+// with `option` unless it is > 0.
 int64_t message_elements(const char* option, double size_in_m);
 
 }  // namespace booster

@@ -77,7 +77,7 @@ void TorchDDPPlugin::watch_new() {
 
 void TorchDDPPlugin::on_ready(int64_t i) {
   if (options_.static_graph) graph_.reach(i);
-  if (graph_.is_known() && !graph_.is_used_here(i)) return;  // the end of the pass tells
+  if (graph_.is_known() && !graph_.is_used_here(i)) return;  // the end of the pass reports it
   if (exchanges_)
     buckets_.mark_ready(i);
   else
@@ -109,7 +109,7 @@ void TorchDDPPlugin::end(Pass pass) {
     adopt_gradients_of_others();
 }
 
-// A gradient that is absent here counted as 0; where another rank had one it is this rank's too.
+// A gradient missing here counted as 0. If another rank had one, this rank takes the average.
 void TorchDDPPlugin::adopt_gradients_of_others() {
   std::vector<uint8_t> used;
   for (const NamedTensor& parameter : watched_) used.push_back(parameter.tensor.grad().defined());
@@ -121,8 +121,8 @@ void TorchDDPPlugin::adopt_gradients_of_others() {
   }
 }
 
-// The same without a message, where it is known who has a gradient. All messages of the ranks are
-// through, so a rank on which another set was reached may fail alone: the others see it end.
+// As above for a static graph, where no message is needed. All collectives have finished, so a rank
+// whose graph differs may throw alone; its peers see it exit.
 void TorchDDPPlugin::end_static_exchange() {
   if (!graph_.is_known()) {
     graph_.learn(watched_, ranks());
@@ -136,8 +136,8 @@ void TorchDDPPlugin::end_static_exchange() {
   }
 }
 
-// A step, or a clip, behind passes that were not exchanged. They may have been abandoned since, so
-// who has a gradient is asked.
+// For a step, or a clip, after passes without an exchange. These may have been abandoned since, so
+// ranks ask each other which gradients exist.
 void TorchDDPPlugin::sync_static() {
   if (!std::exchange(keeps_local_, false)) return;
   graph_.begin(watched_);
@@ -152,7 +152,7 @@ void TorchDDPPlugin::sync_grads(const Optimizer& optimizer) {
   const NoGradGuard no_grad;
   if (options_.static_graph) return sync_static();
   if (options_.find_unused_parameters) {
-    std::vector<uint8_t> local = {buckets_.any_local()};  // not the same on all ranks
+    std::vector<uint8_t> local = {buckets_.any_local()};  // differs between ranks
     ranks().all_reduce(local, CollectiveOp::max);
     if (!local[0]) return;
     buckets_.exchange_local(true);

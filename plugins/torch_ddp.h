@@ -1,30 +1,30 @@
-// torch_ddp: data parallelism. Every rank holds the whole model and sees its own share of the data;
-// gradients are averaged in buckets while backward runs, so all ranks take the same step.
+// torch_ddp: data parallelism. Every rank holds the whole model and sees its own share of the data.
+// Gradients are averaged in buckets while backward runs, so all ranks take the same step.
 //
-// Semantics follow torch's DistributedDataParallel: rank 0's parameters and buffers are everybody's
-// start; all ranks evaluate with rank 0's buffers; accumulation without sending is `no_sync`.
-// Unlike there, buffers are sent after each step and not before each forward pass, so that an
-// evaluation sends nothing and may be one rank's alone. Any number of backward passes with and
-// without `no_sync` may come before a step, each for any of the models that were boosted together,
-// and a step that still finds gradients of this rank alone exchanges them first. A parameter that
-// an optimizer steps without a gradient is an error that names it, unless `find_unused_parameters`
-// or `static_graph` is set; a parameter that is frozen is not asked for one.
+// Semantics follow torch's DistributedDataParallel: all ranks start from rank 0's parameters and
+// buffers and evaluate with rank 0's buffers; `no_sync` accumulates without sending. Unlike in
+// torch, buffers are sent after each step, not before each forward pass, so an evaluation sends
+// nothing and one rank may evaluate alone. Any number of backward passes with and without `no_sync`
+// may precede a step, each for any of the models that were boosted together. A step first exchanges
+// gradients that are still local. A parameter that an optimizer steps without a gradient is an
+// error that names it, unless `find_unused_parameters` or `static_graph` is set. A frozen parameter
+// needs no gradient.
 //
-// `static_graph` promises that each step uses the parameters that the first one did, on each rank
-// (torch's option of that name, where another set is undefined; here it is an error that names a
-// parameter). Parameters may then be unused, which no step has to search for, and buckets fill in
-// the order in which gradients really come. A step is what lies between two exchanges.
+// `static_graph` promises that each step uses the same parameters as the first, on each rank. (In
+// torch's option of that name, another set is undefined; here it is an error that names a
+// parameter.) Parameters may then be unused without a search in each step, and buckets fill in the
+// order in which gradients arrive. A step here is the work between two exchanges.
 //
-// `join` is for data that ranks cannot share evenly: prepare_dataloader gives each sample to one
-// rank, once an epoch, and the last step is that of one process on the joined batch. torch's Join
-// lets ranks that have run out answer the collectives of the others; here they go on in the loop
-// with a sample that counts for nothing (DataLoaderOptions::join), so that schedules, clips,
-// checkpoints and collectives of the program's own stay the same on all ranks. torch divides by the
-// number of ranks, or of those with data; here each sample counts the same.
+// `join` is for data that ranks cannot share evenly. prepare_dataloader gives each sample to one
+// rank, once per epoch, and the last step equals a single process's step on the joined batch. In
+// torch's Join, ranks without data answer the other ranks' collectives. Here they continue the loop
+// with a sample that does not count (DataLoaderOptions::join). So schedules, clips, checkpoints and
+// the program's own collectives stay the same on all ranks. torch divides by the number of ranks,
+// or of ranks with data; here each sample counts equally.
 //
-// `comm_dtype` halves what is sent, as torch's fp16_compress_hook and bf16_compress_hook do:
-// plugins/gradients/gradient_buckets.h says how it rounds. A gradient that fp16 cannot hold becomes
-// infinite on all ranks, and loss scalers skip the step.
+// `comm_dtype` halves the bytes sent, as torch's fp16_compress_hook and bf16_compress_hook do;
+// plugins/gradients/gradient_buckets.h states how it rounds. A gradient that fp16 cannot hold
+// becomes infinite on all ranks, and loss scalers skip the step.
 #pragma once
 
 #include "core/nn/no_options.h"
@@ -44,14 +44,14 @@ struct TorchDDPOptions {
   bool gradient_as_bucket_view = true;  // gradients live in the buckets; false: copied there
   bool static_graph = false;            // every step uses the same parameters
   std::string comm_dtype = "";          // f32 gradients travel as "fp16" or "bf16"
-  bool join = false;                    // uneven shares of the data are trained on as they are
+  bool join = false;                    // trains on uneven shares of the data as they are
 };
 
 class TorchDDPPlugin : public DataParallelPlugin {
  public:
   explicit TorchDDPPlugin(TorchDDPOptions options = {});
   explicit TorchDDPPlugin(NoOptions) : TorchDDPPlugin() {}
-  // On ranks other than all of the world's, or along one axis of several.
+  // Runs on other ranks than all of the world's, or along one axis of several.
   TorchDDPPlugin(TorchDDPOptions options, Mesh mesh);
   TorchDDPPlugin(const TorchDDPPlugin& other);
   ~TorchDDPPlugin() override;
@@ -65,7 +65,7 @@ class TorchDDPPlugin : public DataParallelPlugin {
   void sync_grads(const Optimizer& optimizer) override;
 
  private:
-  // Packs the parameters that require a gradient and are in no bucket yet.
+  // Packs the parameters that require a gradient and are not in a bucket yet.
   void watch_new();
   void on_ready(int64_t parameter);
   void adopt_gradients_of_others();
@@ -74,11 +74,11 @@ class TorchDDPPlugin : public DataParallelPlugin {
 
   TorchDDPOptions options_;
   Parameters watched_;
-  std::vector<int> hooks_;  // of each
+  std::vector<int> hooks_;  // of each watched parameter
   GradientBuckets buckets_;
   StaticGraph graph_;
-  bool repacks_ = false;      // the graph is known, and the buckets do not go by it yet
-  bool exchanges_ = false;    // a backward pass is open whose gradients go to all
+  bool repacks_ = false;      // the graph is known, but the buckets do not follow it yet
+  bool exchanges_ = false;    // a backward pass with an exchange is open
   bool keeps_local_ = false;  // gradients of a pass without exchange wait for one
 };
 

@@ -148,8 +148,8 @@ class Optimizer {
   Tensor clipped_norm() const;
   // Returns the factor that a step would apply now, f64 on the device; undefined if there is none.
   Tensor pending_clip() const;
-  // Multiplies the last clip's factor into the gradients in memory. Call it before a backward pass
-  // adds to them.
+  // Multiplies the factor of the last clip by norm into the gradients in memory. Call it before a
+  // backward pass adds to them.
   void settle_clip();
   // Drops the clipped norm because gradients will change. Needed on ranks without gradients of
   // their own, which cannot see the change.
@@ -206,11 +206,12 @@ class Optimizer {
   // --- masters
   // Makes steps update `master` and rewrite the 16-bit parameter from it in the same pass. The
   // master is f32, in the parameter's shape or, with one dimension, over the owned range. If the
-  // parameter is owned in part and the master is whole, a copy of that part is kept. It must be on
-  // the parameter's device or where state is kept; in the first case a copy is kept with the state.
-  // A master is saved with the optimizer's state. A parameter that is changed otherwise (weights
-  // loaded into the model) becomes its master's value at the next step, unless its master is set
-  // again. Throws if there is no such parameter, or if shapes or dtypes do not fit.
+  // parameter is owned in part and the master is whole, a copy of that part is kept. The given
+  // master must be on the parameter's device or where state is kept. If it is not where state is
+  // kept, a copy is kept there. A master is saved with the optimizer's state. A parameter that is
+  // changed otherwise (weights loaded into the model) sets its master's value at the next step,
+  // unless its master is set again. Throws if there is no such parameter, or if shapes or dtypes do
+  // not fit.
   void set_master(const std::string& parameter, Tensor master);
   // Gives every 16-bit parameter without a master one with its current values, now and when a group
   // is added. Parameters with a rounding of their own (below) get none.

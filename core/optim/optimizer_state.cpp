@@ -48,8 +48,8 @@ class Reader {
     // Copies, because a window would keep the memory of the whole tensor.
     return OptimizedParameter::window(dense, held, parameter.owned()).clone();
   }
-  // Returns a saved tensor that the current precision keeps with a parameter (`now`), or undefined
-  // if it keeps none.
+  // Returns the saved tensor that the current precision keeps with a parameter (`now`). Throws if
+  // only one of the two exists; undefined if neither does.
   Tensor beside(const OptimizedParameter& parameter, const char* kind, const Tensor& now,
                 DType dtype) {
     const Tensor saved = tensor(parameter, kind, dtype);

@@ -15,7 +15,7 @@
 namespace booster {
 
 // Returns the position, in the whole sequence, of the first of `tokens` consecutive tokens; 0 if
-// these are all tokens. Where ranks share tokens, throws if `tokens` is neither the whole number
+// these are all tokens. Where ranks share tokens, throws if `tokens` is neither the total count
 // nor this rank's.
 int64_t first_token(int64_t tokens);
 

@@ -1,5 +1,5 @@
-// The work on a batch of decoded images: tables in the memory of the kernel's device, in one upload
-// for the batch. Plain data.
+// The work on a batch of decoded images: tables in the memory of the kernel's device, uploaded once
+// per batch. Plain data.
 //
 // An image first goes through passes, each of which resizes along one axis, to 8 bits again. Then
 // its visible part is flipped, turned into floats by a table of 256 values per channel, and partly
@@ -19,8 +19,8 @@ struct ImageBytes {
 };
 
 // Output i along the axis is the weighted sum of `count` inputs from first[i] on, rounded and
-// clamped to a byte. Its weights (i32, 22 bits of fraction) are elements i * count and following.
-// An image with fewer passes than others has passes of no rows.
+// clamped to a byte. Its weights (i32, 22 bits of fraction) are elements i * count to i * count +
+// count - 1. Images with fewer passes than others get passes without rows.
 struct ImagePass {
   ImageBytes in, out;                           // the sizes along the other axis are equal
   int64_t in_row_bytes = 0;                     // rows of `out` are dense

@@ -1,5 +1,5 @@
-// When a GPU ran the work that threads queued on its streams. Two events surround each kernel; they
-// are read when all is done, so that nothing waits in between. Thread-safe.
+// Times at which a GPU ran the work that threads queued on its streams. Two events surround each
+// kernel. They are read when all work is done, so that nothing waits in between. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 namespace booster::kernels {
 
 // The time of one kernel, in nanoseconds of the host's steady clock. Its length is exact to half a
-// microsecond; its position on that clock to the latency with which a thread sees an event.
+// microsecond. Its position on the clock is exact to the latency with which a thread sees an event.
 struct GpuTime {
-  int device = -1;  // -1: it has not been measured
+  int device = -1;  // -1: not measured
   int64_t begin = 0, end = 0;
 };
 struct GpuTimes {
@@ -22,10 +22,10 @@ namespace cuda {
 
 // Marks the stream of the calling thread's next kernel; returns -1 if that fails.
 int64_t begin_time() noexcept;
-// Marks it again, after that kernel.
+// Marks the stream again, after that kernel.
 void end_time(int64_t number) noexcept;
-// Returns all that have begun since the last call; waits for them. Throws if the GPU has failed:
-// then they are lost.
+// Returns the times of all kernels begun since the last call; waits for them. Throws if the GPU has
+// failed, in which case these times are lost.
 GpuTimes take_times();
 
 }  // namespace cuda

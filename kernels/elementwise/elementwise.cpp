@@ -1,5 +1,5 @@
-// Elementwise kernels: selects the row of elementwise.def and the compute type. How a row is
-// applied to every element of its operands depends on the device: kernels/elementwise/cpu_map.h,
+// Elementwise kernels: selects the row of elementwise.def and the compute type. The device
+// determines how a row is applied to all elements: kernels/elementwise/cpu_map.h,
 // kernels/cuda/elementwise/map.cuh.
 #include "kernels/catalogue.h"
 
@@ -21,21 +21,21 @@ void with_compute_type(DType dtype, F&& f) {
   return f(int64_t{});
 }
 
-// Derivatives are of floating numbers only.
+// As above for derivatives, which exist only for floating types.
 template <class F>
 void with_floating_type(DType dtype, F&& f) {
   if (dtype == DType::f64) return f(double{});
   return f(float{});
 }
 
-// The compute type that holds both (bool and integers with floating: the floating one).
+// Returns the compute type that holds both; floating with bool or integers gives the floating one.
 DType wider(DType a, DType b) {
   if (a == DType::f64 || b == DType::f64) return DType::f64;
   return is_floating(a) ? a : b;
 }
 
-// On a GPU f64 and integers have one kernel for all rows of a kind, which chooses; the CPU's loops
-// have one for each, so that they vectorise.
+// On a GPU, f64 and integers share one kernel per kind, which chooses the row. The CPU has one loop
+// per row, so that each vectorises.
 #ifdef BOOSTER_ON_GPU
 #define MAP_CHOSEN_OR(inputs, ...)      \
   if constexpr (!__is_same(C, float))   \
@@ -103,7 +103,7 @@ void compare_as(CompareOp op, const View* const* views) {
 
 #undef MAP_CHOSEN_OR
 
-// A view of one value in the host's memory, broadcast to the shape of `like`.
+// Returns a view of one value in host memory, broadcast to the shape of `like`.
 View broadcast_value(const View& like, DType dtype, void* value) {
   View view = like;
   view.data = value;
@@ -168,11 +168,11 @@ void copy(View out, View in) {
 }
 
 void fill(View out, double value) {
-  // Every number but 0 is true, a fraction too.
+  // Every number except 0 is true, a fraction too.
   int64_t integer = out.dtype == DType::boolean ? value != 0 : static_cast<int64_t>(value);
   if (!is_floating(out.dtype)) return copy(out, broadcast_value(out, DType::i64, &integer));
 #ifdef BOOSTER_ON_GPU
-  // Computed in f32, it is written by whole quads.
+  // A copy in f32 writes whole quads.
   if (float narrow = static_cast<float>(value); narrow == value)
     return copy(out, broadcast_value(out, DType::f32, &narrow));
 #endif

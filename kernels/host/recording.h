@@ -1,6 +1,6 @@
-// Whether the calling thread's GPU work is being recorded for replay, instead of being executed
-// (core/tensor/capture). What the host does meanwhile happens once, and not in a replay. Code that
-// would do such a thing must ask here first.
+// Whether the calling thread's GPU work is recorded for replay instead of run
+// (core/tensor/capture). Host work done meanwhile happens once, not at each replay. Code that must
+// run at each replay has to ask here first.
 #pragma once
 
 namespace booster::kernels {

@@ -1,9 +1,10 @@
 // Scalar functions that vectorise: no branches, no calls, so a loop over them becomes SIMD in every
 // variant. Polynomials are minimax fits made for this file (scripts/fit_polynomials.py). Largest
-// errors over all floats in units in the last place, checked by tests/kernels: exp_ 1.1, log_ 0.9,
-// tanh_ 1.4, erf_ 1.5, sigmoid_ 2.5 (results below 1.2e-38 may come out as 0); absolute: normal_cdf
-// 1e-7, gelu_slope and gelu_tanh_slope 3e-7. double goes to the C library; integers pass through
-// double.
+// errors over all floats, checked by tests/kernels:
+//   in units in the last place: exp_ 1.1, log_ 0.9, tanh_ 1.4, erf_ 1.5,
+//     sigmoid_ 2.5 (results below 1.2e-38 may become 0)
+//   absolute: normal_cdf 1e-7, gelu_slope and gelu_tanh_slope 3e-7
+// double uses the C library; integers are computed in double.
 #pragma once
 
 #include "kernels/launch/launch.h"
@@ -15,8 +16,8 @@ namespace booster::kernels::BOOSTER_VARIANT {
 KERNEL_FN float float_of_bits(int32_t bits) { return __builtin_bit_cast(float, bits); }
 KERNEL_FN int32_t bits_of_float(float x) { return __builtin_bit_cast(int32_t, x); }
 
-// Rounding to an integer k by a sum that has no bits for a fraction: t = x + round_bias holds
-// k + 254 in its low bits, and t - round_bias is k. The 254 is twice the bias of an exponent.
+// Rounds to an integer k by a sum without bits for a fraction: t = x + round_bias holds k + 254 in
+// its low bits, and t - round_bias is k. 254 is twice the exponent bias.
 inline constexpr float round_bias = 12582912.0f + 254.0f;
 
 KERNEL_FN float exp_(float x) {
@@ -30,17 +31,17 @@ KERNEL_FN float exp_(float x) {
   p = p * r + 1.66665778e-1f;
   p = p * r + 0.5f;
   p = (p * r) * r + r + 1.0f;
-  // 2^k as two factors, so that results that are subnormal or near the largest float are correct.
+  // 2^k as two factors, so that subnormal results and results near the largest float are correct.
   const int32_t both = bits_of_float(t);
   const int32_t half = both >> 1;
   return p * float_of_bits(half << 23) * float_of_bits((both - half) << 23);
 }
 
-// 2^-x for x >= 0, within 2 units in the last place; below 2^-126 it may be 0. For use in formulae
-// where this accuracy suffices and time matters.
+// 2^-x for x >= 0, within 2 units in the last place; below 2^-126 it may be 0. For formulae where
+// this accuracy suffices and time matters.
 KERNEL_FN float exp2_minus(float x) {
 #ifdef __CUDA_ARCH__
-  float y;  // within 2 units, too, and 0 where the result would be subnormal
+  float y;  // also within 2 units, and 0 where the result would be subnormal
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(-x));
   return y;
 #else
@@ -96,7 +97,7 @@ KERNEL_FN float tanh_(float x) {
   return a < 0.625f ? small : signed_big;
 }
 
-// e^x - 1 without its cancellation at 0: with t = tanh(x / 2) it is 2 t / (1 - t).
+// e^x - 1 without cancellation at 0: 2 t / (1 - t) with t = tanh(x / 2).
 KERNEL_FN float expm1_(float x) {
   const float t = tanh_(x < 0.5f ? 0.5f * x : 0.0f);
   return x < 0.5f ? 2.0f * t / (1.0f - t) : exp_(x) - 1.0f;
@@ -149,7 +150,7 @@ KERNEL_FN double floor_(double x) { return __builtin_floor(x); }
 KERNEL_FN double round_(double x) { return __builtin_rint(x); }
 KERNEL_FN double power(double a, double b) { return ::pow(a, b); }
 
-// Integers: exact if the function is, else computed in double and truncated.
+// Integers: exact if the function is; else computed in double and truncated.
 KERNEL_FN int64_t exp_(int64_t x) { return int64_t(::exp(double(x))); }
 KERNEL_FN int64_t expm1_(int64_t x) { return int64_t(::expm1(double(x))); }
 KERNEL_FN int64_t log_(int64_t x) { return int64_t(::log(double(x))); }
@@ -162,7 +163,7 @@ KERNEL_FN int64_t sin_(int64_t x) { return int64_t(::sin(double(x))); }
 KERNEL_FN int64_t cos_(int64_t x) { return int64_t(::cos(double(x))); }
 KERNEL_FN int64_t floor_(int64_t x) { return x; }
 KERNEL_FN int64_t round_(int64_t x) { return x; }
-// What does not fit wraps around. Of negative powers the whole part, so 0 for most, and for 1 / 0.
+// Overflow wraps around. Negative powers are truncated, so 0 for most; 1 / 0 also gives 0.
 KERNEL_FN int64_t power(int64_t a, int64_t b) {
   if (b < 0) return a == 1 || (a == -1 && b % 2 == 0) ? 1 : a == -1 ? -1 : 0;
   uint64_t y = 1, factor = uint64_t(a);
@@ -171,7 +172,7 @@ KERNEL_FN int64_t power(int64_t a, int64_t b) {
   return int64_t(y);
 }
 
-// log(1 + x) for x >= 0. What the sum rounds away returns by the factor x / (sum - 1).
+// log(1 + x) for x >= 0. The factor x / (sum - 1) restores what the sum rounds away.
 KERNEL_FN float log1p_(float x) {
   const float sum = 1.0f + x, kept = sum - 1.0f;
   return kept == 0.0f ? x : log_(sum) * (x / kept);
@@ -189,7 +190,7 @@ KERNEL_FN T softplus_(T x) {
 // Cumulative distribution of the standard normal, the factor of exact GELU (Hendrycks and Gimpel).
 KERNEL_FN double normal_cdf(double x) { return 0.5 * ::erfc(-0.70710678118654752 * x); }
 KERNEL_FN int64_t normal_cdf(int64_t x) { return int64_t(normal_cdf(double(x))); }
-// By the polynomial -log2(2 (1 - cdf(t))) / t; absolute error 1e-7, exactly 0 and 1 far out.
+// Uses the polynomial -log2(2 (1 - cdf(t))) / t. Absolute error 1e-7; exactly 0 and 1 far out.
 KERNEL_FN float normal_cdf(float x) {
   const float t = x < 0.0f ? -x : x;
   float p = 1.10596693e-6f;
@@ -220,7 +221,7 @@ template <class T>
 KERNEL_FN T gelu_tanh_(T x) {
   return x * sigmoid_(T(1.5957691216057308) * x * (T(1) + T(0.044715) * x * x));
 }
-// With v = 2 u: s + x s (1 - s) dv/dx, where s (1 - s) comes from exp(-|v|), which does not cancel.
+// With v = 2 u: s + x s (1 - s) dv/dx. s (1 - s) comes from exp(-|v|), which does not cancel.
 template <class T>
 KERNEL_FN T gelu_tanh_slope(T x) {
   const T v = T(1.5957691216057308) * x * (T(1) + T(0.044715) * x * x);
@@ -252,8 +253,8 @@ KERNEL_FN T minimum_(T a, T b) {
   return a != a ? a : (b != b ? b : (a < b ? a : b));
 }
 
-// The part of the gradient of maximum(a, b) that goes to a: half of it if both are equal. As in
-// PyTorch nan counts as the larger one on both sides.
+// The part of maximum(a, b)'s gradient that goes to a: half of it if both are equal. As in PyTorch,
+// nan counts as the larger one on both sides.
 template <class T>
 KERNEL_FN T larger_slope(T g, T a, T b) {
   return a < b ? T(0) : (a == b ? g * T(0.5) : g);
@@ -263,8 +264,7 @@ template <class T>
 KERNEL_FN T pow_(T a, T b) {
   return b == T(2) ? a * a : (b == T(1) ? a : (b == T(0) ? T(1) : power(a, b)));
 }
-// x, or 0 where it will be multiplied by a factor of 0, which is to leave it out: infinity times 0
-// is nan.
+// Returns x, or 0 if a factor of 0 is to leave it out: infinity times 0 would be nan.
 template <class T>
 KERNEL_FN T counted(T x, T factor) {
   return factor == T(0) ? T(0) : x;

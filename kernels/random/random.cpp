@@ -13,19 +13,19 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
 
-// Distributions: element i of a run from the run's n random numbers; a run begins at a multiple of
-// four.
+// Distributions: compute element i of a run from the run's n random words. A run begins at a
+// multiple of four.
 template <class C>
 struct Uniform {
   C from, span;
-  C least, most;  // rounding of the sum, or to the result's dtype, leads no further
+  C least, most;  // bounds after rounding the sum and converting to the result's dtype
   KERNEL_FN C operator()(const uint32_t* bits, int64_t i, int64_t) const {
     const C x = from + span * C(unit_float(bits[i]));
     return x > most ? most : (x < least ? least : x);
   }
 };
 
-// Box-Muller: elements 2j and 2j+1 share a radius, one takes the cosine, one the sine.
+// Box-Muller: elements 2j and 2j+1 share a radius; one takes the cosine, one the sine.
 struct Normal {
   float centre, scale;
   KERNEL_FN float operator()(const uint32_t* bits, int64_t i, int64_t n) const {
@@ -50,8 +50,8 @@ struct Drop {
 
 #ifdef BOOSTER_ON_GPU
 
-// Calls body(words, begin, n) for every block of four elements (the last may have fewer), one
-// thread each.
+// Calls body(words, begin, n) for every block of four elements (the last may be shorter), one
+// thread per block.
 template <class Body>
 void for_each_four(int64_t size, RandomPosition position, Body body) {
   for_each_item((size + 3) / 4, [=] ON_DEVICE(int64_t four) {
@@ -87,7 +87,7 @@ void drop(const View& y, const View& x, Drop<C> rule, RandomPosition position) {
 
 constexpr int64_t run = 512;
 
-// bits[i] = random number of element begin + i; begin is a multiple of 4.
+// bits[i] = random word of element begin + i; begin is a multiple of 4.
 void draw(uint32_t* bits, RandomPosition position, int64_t begin, int64_t n) {
   const uint64_t first = uint64_t(begin) / 4;
   const int64_t blocks = (n + 3) / 4;
@@ -127,7 +127,7 @@ void drop(const View& y, const View& x, Drop<C> rule, RandomPosition position) {
 
 #endif
 
-// An integer as wide as a number: the bits of positive numbers are in the numbers' order.
+// An unsigned integer as wide as a number. The bits of positive numbers are ordered as the numbers.
 template <int bytes>
 struct Word {
   using type = uint16_t;
@@ -141,7 +141,7 @@ struct Word<8> {
   using type = uint64_t;
 };
 
-// The next number of type T below x.
+// Returns the next number of type T below x.
 template <class T>
 T next_below(T x) {
   using Bits = typename Word<sizeof(T)>::type;
@@ -151,7 +151,7 @@ T next_below(T x) {
   return __builtin_bit_cast(T, below);
 }
 
-// The largest number of type T that is at most `limit`, or below it.
+// Returns the largest number of type T that is at most `limit`, or below it if `is_below`.
 template <class T>
 double largest_up_to(double limit, bool is_below) {
   T x;
@@ -163,7 +163,7 @@ double largest_up_to(double limit, bool is_below) {
 
 }  // namespace
 
-// In [low, high) also after rounding to the result's dtype; low alone where that has no such
+// Values in [low, high), even after rounding to the result's dtype; only low if that has no such
 // number.
 void uniform(View out, double low, double high, RandomPosition position) {
   visit_floating(out.dtype, [&](auto* type) {

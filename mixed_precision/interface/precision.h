@@ -22,7 +22,7 @@
 
 namespace booster {
 
-// A strategy's verdict on a way to distribute a model.
+// A strategy's verdict on a layout (how a model is distributed).
 struct Interaction {
   bool supported = true;
   std::string reason = {};   // why not
@@ -66,20 +66,20 @@ class Precision : public NoteTaker {
   // Called once, when model and optimizers are boosted: casts parameters, makes masters.
   virtual void prepare(const Model&, const Optimizers&) {}
 
-  // The op policy during forward and loss; null: none.
+  // Returns the op policy during forward and loss; null if there is none.
   virtual const OpPolicy* policy(Device) const { return nullptr; }
   // Convert the model's input, and its output for the caller; both differentiable.
   virtual Tensor cast_input(const Tensor& x) const { return x; }
   virtual Tensor cast_output(const Tensor& y) const { return y; }
 
-  // --- passes, in any number before a step
-  // Begins the backward pass of one loss, or of many microbatches, with gradients for these
+  // --- passes, any number of them before a step
+  // Begins the backward pass of one loss, or of many micro-batches, with gradients for these
   // optimizers. Also called on ranks that have no loss themselves. Throws if the strategy cannot do
   // what `options` require.
   virtual void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers);
-  // The pass had gradients for an optimizer that begin_loss did not name.
+  // Called when the pass had gradients for an optimizer that begin_loss did not name.
   virtual void reached(const Optimizer&) {}
-  // Whether each loss is unscaled when its backward pass ends, instead of by the step.
+  // Returns true if the end of a backward pass unscales each loss; false if the step does.
   virtual bool unscales_each_loss() const { return false; }
   // Returns the loss from which the pass's backward starts.
   virtual Tensor scale(const Tensor& loss) { return loss; }
@@ -92,15 +92,16 @@ class Precision : public NoteTaker {
   // Makes the optimizer's gradients in memory true gradients (for clipping and inspection).
   // Gradients of 16-bit parameters become f32; otherwise they would lose small values.
   virtual void unscale(Optimizer&) {}
-  // The factor that makes the optimizer's gradients in memory true: f32 on the device; undefined:
-  // 1.
+  // Returns the factor that makes the optimizer's gradients in memory true: f32 on the device;
+  // undefined stands for 1.
   virtual Tensor gradient_factor(const Optimizer&) const { return {}; }
-  // The factor that makes the norm of the gradients in memory the true norm, so that clipping by
-  // norm needs no pass that writes. Default: gradient_factor; if that is undefined, unscales first.
+  // Returns the factor that makes the norm of the gradients in memory the true norm, so that
+  // clipping by norm needs no writing pass. Default: gradient_factor; if that is undefined,
+  // unscales first.
   virtual Tensor norm_factor(Optimizer& optimizer);
   // Returns the local verdict before a step.
   virtual Verdict inspect(Optimizer&) { return {}; }
-  // The optimizer's gradients were dropped.
+  // Called when the optimizer's gradients were dropped.
   virtual void abandon(const Optimizer&) {}
   // Called once all optimizers of the losses have stepped, with the verdict that all ranks agreed
   // on: an overflow in one optimizer's gradients counts for all.
@@ -109,22 +110,25 @@ class Precision : public NoteTaker {
   // Returns the factor of the next loss; 1 without a loss scale. Throws for an unknown loss_id.
   // Waits for the device.
   virtual double loss_scale(int loss_id) const;
-  // Whether an overflow reduces the loss scale: skipped steps may then be the search for a scale.
+  // Returns true if an overflow reduces the loss scale; skipped steps may then be the search for
+  // one.
   virtual bool seeks_scale() const { return false; }
-  // What its scaler refused so far and why, as text for users; "" if nothing. Waits for the device.
+  // Returns what its scaler refused so far and why, as text for users; "" if nothing. Waits for the
+  // device.
   virtual std::string refusal() const { return ""; }
 
-  // The dtype of the model's floating tensors in checkpoints; nothing: unchanged.
+  // Returns the dtype of the model's floating tensors in checkpoints; nothing if unchanged.
   virtual std::optional<DType> saved_dtype() const { return {}; }
 
   virtual PrecisionState state() const { return {}; }
   // Loads all values or none; throws if one is missing.
   virtual void load(const PrecisionState&) {}
-  // Tensors for a checkpoint, by name. They share memory with the strategy: loading writes there. A
-  // layer's tensors start with its name, by which plugins assign them to ranks (Plugin::join).
+  // Returns tensors for a checkpoint, by name. They share memory with the strategy: loading writes
+  // there. A layer's tensors start with its name, by which plugins assign them to ranks
+  // (Plugin::join).
   virtual StateDict state_tensors() const { return {}; }
-  // Whether state_tensors differ between ranks. Checkpoints then hold every rank's tensors, and
-  // plugins do not join them.
+  // Returns true if state_tensors differ between ranks. Checkpoints then hold every rank's tensors,
+  // and plugins do not join them.
   virtual bool state_differs_by_rank() const { return false; }
 
   // Adds notes on device events that the host has not read yet. Waits for the device.

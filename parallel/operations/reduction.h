@@ -1,7 +1,7 @@
-// Reduces the same range of values from several ranks to one.
+// Reduces the same range of values of several ranks to one range.
 //
-// Ranks are combined in the order 0, 1, 2, ... on every rank, 16-bit types in f32 with one rounding
-// at the end, so every rank gets the same bits. Thread-safe.
+// Every rank combines ranks in the order 0, 1, 2, ..., and computes 16-bit types in f32 with one
+// rounding at the end, so every rank gets the same bits. Thread-safe.
 #pragma once
 
 #include "kernels/arguments/view.h"
@@ -28,10 +28,9 @@ void reduce_sources(void* out, const std::vector<const void*>& sources, int64_t 
 // values to the partial result, and the last one finishes. The result has the same bits as one
 // reduce_sources() of all ranks.
 //
-// The dtype of the partial result: f32 for 16-bit types, else `dtype`.
+// Returns the dtype of the partial result: f32 for 16-bit types, else `dtype`.
 DType partial_dtype(DType dtype);
-// Reduces `sources`, at least one, into `partial`, together with its present values unless
-// `begins`.
+// Reduces `sources`, at least one, into `partial`, including its present values unless `begins`.
 void reduce_further(void* partial, bool begins, const std::vector<const void*>& sources,
                     int64_t count, DType dtype, CollectiveOp reduction,
                     std::vector<std::byte>& scratch);

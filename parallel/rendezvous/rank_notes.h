@@ -1,6 +1,6 @@
-// What a rank reports to its run tool, in addition to its output and exit code: one small file per
-// kind of note, at the place that BOOSTER_NOTES names; without that variable, nothing. It also
-// holds this rank's name, for code that prints its errors. Thread-safe.
+// Reports from a rank to its run tool, in addition to its output and exit code. Each kind of note
+// is one small file at the place that BOOSTER_NOTES names; without that variable nothing is
+// written. Also holds this rank's name, for code that prints its errors. Thread-safe.
 #pragma once
 
 #include <string>
@@ -9,26 +9,27 @@
 namespace booster {
 
 enum class RankNote {
-  follows,  // it fails because another rank has; the text names that rank
-  waits,    // it has waited long for another; the text is a LongWait's
-  saves     // it writes data that must not be lost; the text says what
+  follows,  // it fails because another rank failed; the text names that rank
+  waits,    // it has waited long for another rank; the text is a LongWait's
+  saves     // it writes data that must not be lost; the text names the data
 };
 
 // Sets the latest note of a kind, which replaces the earlier one. Write errors are ignored.
 void put_note(RankNote kind, std::string_view text);
 void withdraw_note(RankNote kind);
-// Whether a run tool reads this process's notes.
+// Returns true if a run tool reads this process's notes.
 bool notes_are_read();
 
 // Set and return this rank's name and place, "rank 5 (data 1, tensor 2)"; "" before it is known,
-// and if alone. A mesh sets it (parallel/mesh.h); the latest one counts.
+// and for a single process. A mesh sets it (parallel/mesh.h); the latest name counts.
 void name_this_rank(std::string name);
 std::string name_of_this_rank();
 
 // For the run tool: returns the note of the rank whose BOOSTER_NOTES is `place`; "" if none.
 std::string note_at(const std::string& place, RankNote kind);
 
-// Notes that this process saves while it lives, so that a process that stops it waits for the end.
+// Notes that this process saves while the object lives, so that a process that stops it waits for
+// the end.
 class SavingNote {
  public:
   explicit SavingNote(std::string_view what) { put_note(RankNote::saves, what); }

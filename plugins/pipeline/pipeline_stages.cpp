@@ -10,7 +10,8 @@
 namespace booster {
 namespace {
 
-// Each stage draws from a stream of its own, or layers of two stages would drop the same elements.
+// Gives each stage its own random stream; otherwise layers of two stages would drop the same
+// elements.
 class StageRandom {
  public:
   explicit StageRandom(int stage) : before_(default_generator().state()) {
@@ -90,7 +91,7 @@ std::vector<double> PipelineStages::measured(Module& model) const {
 void PipelineStages::shard(const Model& model, const Optimizers& optimizers) {
   check(!model_, "pipeline: already serves a model; want a new plugin object");
   cut_ = cut_of(model.module());
-  world_.broadcast(cut_);  // costs that were measured differ from rank to rank
+  world_.broadcast(cut_);  // measured costs differ from rank to rank
   model_ = model;
   const Parameters all = model.parameters();
   if (!all.empty()) device_ = all[0].tensor.device();
@@ -99,9 +100,8 @@ void PipelineStages::shard(const Model& model, const Optimizers& optimizers) {
   connect();
 }
 
-// Every stage makes the groups of its neighbours in the order of their places in the ring, so that
-// none waits for one that is made later elsewhere. The last stage sends on to the first one where
-// stages have several pieces.
+// Every stage makes its neighbours' groups in ring order, so that none waits for a group that is
+// made later elsewhere. With several pieces per stage, the last stage also sends to the first.
 void PipelineStages::connect() {
   const int count = stages(), ways = chunks() > 1 ? count : count - 1;
   for (int from = 0; from < ways; ++from) {
@@ -137,7 +137,7 @@ std::vector<int64_t> PipelineStages::microbatches_of(const Tensor& input) const 
                                    .multiple_of = interleaves ? stages() : 1});
 }
 
-// A batch of fewer rows than stages cannot be interleaved.
+// A batch whose micro-batches are not a multiple of the stages cannot be interleaved.
 PipelineSchedule PipelineStages::schedule_for(int microbatches) const {
   if (chunks() > 1 && microbatches % stages() != 0)
     return make_schedule(PipelineStyle::gpipe, stages(), microbatches, chunks());
@@ -165,7 +165,7 @@ void PipelineStages::check_usable() const {
         "started again");
 }
 
-// Programs may rely on ranks that draw the same numbers: all go on behind the stage that drew most.
+// Programs may rely on equal generators of all ranks: all continue after the stage that drew most.
 void PipelineStages::settle_random() const {
   RandomState state = default_generator().state();
   std::vector<int64_t> offset = {static_cast<int64_t>(state.offset)};
@@ -183,7 +183,7 @@ Tensor PipelineStages::run(const Tensor& input, const Tensor& target, const Micr
   check(target.ndim() >= 1 && target.size(0) == input.size(0),
         "pipeline: input and target differ in rows; got {} and {}", input.shape(), target.shape());
   const PipelineSchedule schedule = schedule_for(static_cast<int>(begins.size()) - 1);
-  std::vector<double> loss = {0, 0};  // and its dtype, which only the last stage knows
+  std::vector<double> loss = {0, 0};  // the loss and its dtype, which only the last stage knows
   unless_it_fails([&] {
     tied_.begin();
     BatchRun batch(*this, step, input, target, begins);
@@ -221,7 +221,7 @@ Tensor PipelineStages::forward(const Tensor& input, const MicroStep& step) {
   return output;
 }
 
-// The last stage's outputs as one, on all stages.
+// Joins the last stage's outputs into one tensor, on all stages.
 Tensor PipelineStages::everybodys(const std::vector<Tensor>& outputs) const {
   const int last = stages() - 1;
   Tensor output;

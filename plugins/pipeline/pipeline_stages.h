@@ -1,10 +1,10 @@
 // PipelineStages: a model cut into stages, one on each rank of a group, and batches that run
-// through them in microbatches. What a plugin of the library holds that has a pipeline.
+// through them in micro-batches. Plugins with a pipeline hold one.
 //
-// Each stage has the numbers of its own layers alone (stage_parts.h). A batch gives what one
-// process gives: the loss is the mean over its rows, and gradients are those of that mean, but for
-// layers that look at a batch as a whole (batch normalisation sees microbatches). All ranks of the
-// group give the same batches; the first stage uses the input and the last one the target. See
+// Each stage has only the values of its own layers (stage_parts.h). A batch gives the result of a
+// single process: the loss is the mean over its rows, with its gradients. Layers that look at a
+// batch as a whole are the exception: batch normalisation sees micro-batches. All ranks of the
+// group pass the same batches; the first stage uses the input and the last one the target. See
 // docs/parallelism.md. For one thread.
 #pragma once
 
@@ -24,52 +24,54 @@ namespace booster {
 
 struct PipelineOptions {
   PipelineStyle style = PipelineStyle::one_f_one_b;
-  // One of the two: how many microbatches a batch has, or how many rows each of them at most.
+  // Give one of the two: micro-batches per batch, or the most rows of each.
   int num_microbatches = 0;
   int64_t microbatch_size = 0;
   int num_model_chunks = 1;  // pieces of the model on each stage; interleaved wants 2 or more
-  // Where the model is cut, piece by piece: numbers of links, or names of first links. Neither:
-  // so that the costliest piece costs as little as possible.
+  // Where the model is cut, piece by piece: numbers of links, or names of first links. Without
+  // both, the cut minimises the cost of the costliest piece.
   std::vector<int> links_per_piece = {};
   std::vector<std::string> first_links = {};
-  // In any unit, such as measured_costs() (link_costs.h); none: numbers of parameters. Rank 0's
-  // are everybody's.
+  // Costs in any unit, such as measured_costs() (link_costs.h); empty: parameter counts. All ranks
+  // use rank 0's.
   std::vector<double> link_costs = {};
-  // The same, of what each link takes here and now on the model's example_input(), the mean over
-  // the ranks: of microbatch_size rows, or some.
+  // Measures the costs instead: each link's time on the model's example_input(), as the mean over
+  // the ranks. The input has microbatch_size rows, or a default.
   bool measures_links = false;
 };
 
-// Error for options that do not go together, with each other or with so many stages.
+// Throws for options that do not fit together, or do not fit this number of stages.
 void check_pipeline_options(const PipelineOptions& options, int stages);
 
 class PipelineStages {
  public:
-  // A stage for each rank along the mesh's axis "pipeline"; the whole model where there is one.
-  // Errors: options that do not go together.
+  // Makes a stage for each rank along the mesh's axis "pipeline"; with one rank, the whole model.
+  // Throws for options that do not fit together.
   PipelineStages(const Mesh& mesh, PipelineOptions options);
 
-  // Once, before anything is kept for parameters; all ranks of the mesh call it. Their numbers are
-  // the same on all: stages only drop those of others. Errors: a model that has fewer links than
-  // there are pieces, links that do not name all tensors, cuts that do not fit.
+  // Call once, on all ranks of the mesh, before anything is kept for parameters. All ranks must
+  // hold the same values: stages only drop the values of other stages. Throws for a model with
+  // fewer links than pieces, links that do not name all tensors, and cuts that do not fit.
   void shard(const Model& model, const Optimizers& optimizers);
 
   int stages() const { return group_.size(); }
   int stage() const { return group_.rank(); }
   const Group& group() const { return group_; }
-  // Links of piece k are [cut()[k], cut()[k + 1]); it is on stage k % stages().
+  // Piece k has links [cut()[k], cut()[k + 1]) and is on stage k % stages().
   const StageCut& cut() const { return cut_; }
-  // Whether this stage has the numbers of a tensor of the model, or a parameter of the optimizers.
+  // Returns true if this stage has the values of a tensor of the model, or of an optimizer's
+  // parameter.
   bool is_here(const Tensor& tensor) const;
-  // True if some stage has this tensor.
+  // Returns true if some stage has this tensor.
   bool knows(const Tensor& tensor) const;
-  // Whether it is this stage's to count in a norm over all stages: of tied ones the first has it.
+  // Returns true if this stage counts it in a norm over all stages; the first stage counts tied
+  // ones.
   bool counts_here(const Tensor& tensor) const;
 
-  // As of Plugin. When run() returns, gradients of tied parameters are the sum over the stages,
-  // also under no_sync; other axes may exchange gradients from then on.
+  // As Plugin::run. Afterwards, gradients of tied parameters are the sum over the stages, under
+  // no_sync too; other axes may exchange gradients from then on.
   Tensor run(const Tensor& input, const Tensor& target, const MicroStep& step);
-  // Without gradients: error in training, which wants run().
+  // Runs without gradients; throws in training, which needs run().
   Tensor forward(const Tensor& input, const MicroStep& step);
   void join(StateDict& state) const { parts_.join(state); }
   void split(StateDict& state) const { parts_.split(state); }
@@ -83,8 +85,8 @@ class PipelineStages {
   int chunks() const { return stages() == 1 ? 1 : options_.num_model_chunks; }
   std::vector<int64_t> microbatches_of(const Tensor& input) const;
   PipelineSchedule schedule_for(int microbatches) const;
-  // Does the work of a batch. Where it throws, this stage does no more batches, and tells the
-  // others, who would wait for it if the program catches that.
+  // Runs the work of a batch. If it throws, this stage runs no more batches and informs the others,
+  // which would otherwise wait for it if the program catches the error.
   void unless_it_fails(const std::function<void()>& work);
   void check_usable() const;
   void settle_random() const;
@@ -101,7 +103,7 @@ class PipelineStages {
   ActivationReceiver from_previous_;
   Outbox to_previous_;  // gradients
   GradientReceiver from_next_;
-  bool failed_ = false;  // a pass ended in the middle: what is under way is unknown
+  bool failed_ = false;  // a pass ended midway: the state of its messages is unknown
 };
 
 }  // namespace booster

@@ -22,8 +22,8 @@ using Result = LayerSplit::Result;
 constexpr std::array<const char*, 4> mode_names = {"none", "split_gather", "all_to_all",
                                                    "ring_attn"};
 
-// A layer whose ranks have some tokens each before it, with all features, and behind it, unless it
-// leaves features as parts: those are of all tokens.
+// A layer before which each rank has some tokens with all features. The same holds after it, unless
+// it leaves features as parts, which cover all tokens.
 class TokenSplit : public RankSplit {
  public:
   using RankSplit::RankSplit;
@@ -39,7 +39,7 @@ class TokenSplit : public RankSplit {
   Tensor left_whole(const Tensor& y) const override { return own_tokens(y, group(), 1); }
 };
 
-// The layer before attention or behind it, which may be cut besides.
+// The layer before or after attention, which may also be cut.
 class HeadExchange : public LayerSplit {
  public:
   HeadExchange(std::shared_ptr<const LayerSplit> cut, const Group& group, SplitStreams streams)
@@ -101,7 +101,7 @@ void lay_out(int64_t all, const Group& ranks) {
   set_token_layout({.all = all, .first = here * ranks.rank(), .here = here});
 }
 
-// Statistics of batches, which are no numbers by position.
+// Batch statistics are not position tables.
 bool has_role(const Module& module, const Tensor& buffer) {
   return std::ranges::any_of(module.own(Role::batch_norm),
                              [&](const NamedTensor& one) { return one.tensor.same_body(buffer); });
@@ -131,8 +131,8 @@ int64_t shipped_tokens(const Module& model) {
   return 0;
 }
 
-// Streams: 0 for what all ranks of a model's copy do alike; then one for each that does a part of
-// the features, then one for each that does some tokens.
+// Random streams: 0 for work that all ranks of a model's copy do alike; then one per rank with a
+// part of the features; then one per rank with some tokens.
 SequenceParallel::SequenceParallel(SequenceMode mode, const Mesh& mesh)
     : mode_(mode),
       tensor_(mesh.group("tensor")),
@@ -164,8 +164,8 @@ void SequenceParallel::choose(const Model& model, const std::string& given) {
   find_links_inside(model.module());
 }
 
-// By their names, or by the parameters of links that have names of their own. Not the first of
-// them: the region may begin in its middle, and tells the stream itself.
+// Finds links by their names, or by their parameters for links with names of their own. Leaves out
+// the first: the region may begin in its middle, and then sets the stream itself.
 void SequenceParallel::find_links_inside(Module& model) {
   std::vector<Tensor> of_blocks;
   for (const auto& [name, parameter] : model.parameters())
@@ -212,9 +212,9 @@ void SequenceParallel::end(Pass pass) {
       table_);
 }
 
-// The first block has all tokens before it is called, and the others this rank's. A stage of a
-// pipeline may begin with any. Hooks turn fused functions off, so blocks that come with the
-// library, which need no positions, have none.
+// Before its call, the first block has all tokens, and the others have this rank's. A pipeline
+// stage may begin with any block. Hooks turn fused functions off, so the library's own blocks,
+// which need no positions, get none.
 void SequenceParallel::watch_positions(Module& model) {
   if (ranks_.size() == 1 || !shipped_blocks(model).empty()) return;
   for (const auto& [name, module] : model.named_modules()) {
@@ -320,8 +320,8 @@ void SequenceParallel::sum_gradients(Module& model,
   }
 }
 
-// Modules tell when they are called; what a program does with their parameters by itself does not.
-// Hooks turn fused functions off, so models that come with their blocks have none.
+// Hooks see calls of modules, but not direct uses of their parameters. Hooks turn fused functions
+// off, so the library's own models get none.
 void SequenceParallel::refuse_uses_outside(Module& model) const {
   std::unordered_map<const TensorBody*, std::string> inside;
   for (const auto& [name, tensor] : model.state_dict())

@@ -246,7 +246,7 @@ double rounded(double value, DType dtype) { return scalar(value, {.dtype = dtype
 kernels::View constant_view(const double& value, const kernels::View& like) {
   kernels::View view = like;
   view.data = const_cast<double*>(&value);
-  view.device = {};  // the others' device: the value travels with the call
+  view.device = {};  // even with operands on a GPU: the value travels with the call
   view.dtype = DType::f64;
   for (int i = 0; i < view.ndim; ++i) view.strides[i] = 0;
   return view;

@@ -39,7 +39,7 @@ class ImageDataset : public Dataset {
   // Depends on class names and file names below the root, not on where the root lies.
   DatasetIdentity identity() const override;
 
-  // Class names, sorted; a label is an index into them.
+  // Class names, sorted or in the order of the options; a label is an index into them.
   const std::vector<std::string>& classes() const;
   const std::string& path(int64_t index) const;
   int64_t label(int64_t index) const;

@@ -218,7 +218,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOpt
   check(target.defined(), "cross_entropy: target is undefined");
   arguments::probability("cross_entropy", "label_smoothing", options.label_smoothing);
   apply_policy(Op::cross_entropy, {&x});
-  const PolicyScope inside(nullptr);  // spread logits are cast in place of the columns
+  const PolicyScope inside(nullptr);  // casts spread logits on their ranks
   return is_floating(target.dtype()) ? from_probabilities(x, target, options)
                                      : from_class_numbers(x, target, options);
 }

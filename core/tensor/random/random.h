@@ -81,7 +81,7 @@ Tensor uniform(const Shape& shape, double low = 0, double high = 1, TensorOption
 // Throws for a negative std.
 Tensor normal(const Shape& shape, double mean = 0, double std = 1, TensorOptions options = {},
               Generator& generator = default_generator());
-// Integers from low to high - 1 (i64), drawn on the host. The range may have at most 2^48 values.
+// Integers from low to high - 1 (i64), drawn on the host. high - low is at most 2^48.
 Tensor randint(int64_t low, int64_t high, const Shape& shape, Device device = {},
                Generator& generator = default_generator());
 // Draws 1 with probability p, else 0, for each element of p; in p's dtype. Throws for values

@@ -50,7 +50,7 @@ void switch_on(int file, int level, int option) {
   setsockopt(file, level, option, &on, sizeof on);
 }
 
-// 127.0.1.1 and its like are what a machine's own name often means on that machine alone.
+// 127.0.1.1 and similar are often what a machine's own name means on that machine only.
 bool is_loopback_itself(const sockaddr* address) {
   if (address->sa_family == AF_INET)
     return reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr == htonl(INADDR_LOOPBACK);
@@ -77,7 +77,7 @@ Socket listen_at(const sockaddr* address, socklen_t size, std::string& problem) 
   const int error = errno;
   problem = std::strerror(error);
   made = {};
-  errno = error;  // for the caller, who tells a taken port from an address of another machine
+  errno = error;  // lets the caller tell a taken port from another machine's address
   return {};
 }
 
@@ -91,7 +91,7 @@ bool wait_until(int file, short events, Clock::time_point end) {
   return found > 0;
 }
 
-// "" once there is a connection.
+// Returns "" once connected, else the error.
 std::string connect_to(int file, const addrinfo& to, Clock::time_point end) {
   if (connect(file, to.ai_addr, to.ai_addrlen) == 0) return "";
   if (errno != EINPROGRESS) return std::strerror(errno);
@@ -109,8 +109,8 @@ sockaddr_storage own_end(int file) {
   return address;
 }
 
-// Where nobody listens on this machine, the port that the system chose for the connection may be
-// the one that it goes to.
+// Returns true for a connection to itself. If no process listens on this machine, the port that the
+// system chose for the connection may be the port that it connects to.
 bool has_met_itself(int file) {
   sockaddr_storage other = {};
   socklen_t size = sizeof other;
