@@ -23,6 +23,7 @@ struct Sum {
   static constexpr Value identity = 0;
   KERNEL_FN static Value of(C x) { return Value(x); }
   KERNEL_FN static Value combine(Value a, Value b) { return a + b; }
+  KERNEL_FN static Value combine_lane(Value a, Value b) { return a + b; }
 };
 // How many are zero, or are not.
 template <class C, bool zero>
@@ -46,9 +47,12 @@ struct Extreme {
   using Value = C;
   static constexpr C identity = largest ? lowest<C> : highest<C>;
   KERNEL_FN static C of(C x) { return x; }
-  KERNEL_FN static C combine(C a, C b) {
-    const bool keeps = a != a || (largest ? a >= b : a <= b);
-    return keeps ? a : b;  // a nan stays, and comes in where it is b
+  KERNEL_FN static C combine(C a, C b) { return largest ? maximum_(a, b) : minimum_(a, b); }
+  // The same for lanes: g++ makes vectors of this form there, and of the other one in loops over
+  // columns.
+  KERNEL_FN static C combine_lane(C a, C b) {
+    const bool keeps = (a != a) | (largest ? a >= b : a <= b);
+    return keeps ? a : b;
   }
 };
 
@@ -90,10 +94,10 @@ struct Lanes {
     int64_t i = 0;
     for (; i + lanes() <= n; i += lanes()) {
 #pragma omp simd
-      for (int k = 0; k < lanes(); ++k) now[k] = Fold::combine(now[k], Fold::of(x[i + k]));
+      for (int k = 0; k < lanes(); ++k) now[k] = Fold::combine_lane(now[k], Fold::of(x[i + k]));
     }
     const int rest = static_cast<int>(n - i);
-    for (int k = 0; k < rest; ++k) now[k] = Fold::combine(now[k], Fold::of(x[i + k]));
+    for (int k = 0; k < rest; ++k) now[k] = Fold::combine_lane(now[k], Fold::of(x[i + k]));
     for (int k = 0; k < lanes(); ++k) of[k] = now[k];
   }
   void finish(Value* results, int columns) {
