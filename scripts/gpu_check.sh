@@ -6,7 +6,7 @@
 #   scripts/gpu_check.sh [--dry-run] [FROM] [RESULTS]
 # FROM: a bundle or a build folder (gpu-bundle). RESULTS: a folder (gpu-results), which gets
 # gpu_results.json and a log of each step. --dry-run: on the GPU that every machine has
-# (tests/cuda_on_host), the first tests of each room, without timings. Ends with 1 if a step failed.
+# (tests/cuda_on_host), the first tests of each layer, without timings. Ends with 1 if a step failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -105,7 +105,7 @@ together() {
   wait
 }
 
-# Only a room's first tests in a dry run: that the suites *_on_device run them all takes longer.
+# Only a layer's first tests in a dry run: that the suites *_on_device run them all takes longer.
 tests() {
   local some=()
   ! $dry_run || some=(--last=2)
@@ -113,8 +113,8 @@ tests() {
 }
 # Tests that fill the memory of the card.
 tests_alone() {
-  local room
-  for room in autograd tensor; do ours "$work/bin/${room}_test" '-tc=GPU alone*' || return; done
+  local layer
+  for layer in autograd tensor; do ours "$work/bin/${layer}_test" '-tc=GPU alone*' || return; done
 }
 # What the programs say of themselves; products and convolutions must not fall back to slow kernels.
 doctor() {

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # Builds and runs every test; installs missing packages first. The last line is
 # `N passed, N failed, N skipped` (scripts/count_tests.awk says what is counted).
-#   scripts/test.sh [--thorough | --shares LIST] [--sanitize[=thread]] [--werror] [--suite ROOM]
+#   scripts/test.sh [--thorough | --shares LIST] [--sanitize[=thread]] [--werror] [--suite SUITE]
 # A drawn test makes one share of its draws, share 0 of 11 (tests/draws.h). --thorough: all of them.
 # --shares 0,7: those shares.
 # --sanitize: under AddressSanitizer and UBSan. --sanitize=thread: under ThreadSanitizer, by default
-# the rooms that have threads of their own. --werror: warnings are errors.
-# --suite: one room (kernels, nn, ..., project).
+# the suites of layers that have threads of their own. --werror: warnings are errors.
+# --suite: the tests of one layer (kernels, nn, ..., project).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 usage_error() {
   echo "test: $1; want scripts/test.sh [--thorough | --shares LIST]" \
-    "[--sanitize[=thread]] [--werror] [--suite ROOM]" >&2
+    "[--sanitize[=thread]] [--werror] [--suite SUITE]" >&2
   exit 2
 }
 
@@ -45,7 +45,7 @@ while (($# > 0)); do
       shift
       ;;
     --suite)
-      (($# > 1)) && [[ -d tests/$2 ]] || usage_error "--suite names no room; got '${2-}'"
+      (($# > 1)) && [[ -d tests/$2 ]] || usage_error "--suite names no folder of tests; got '${2-}'"
       suites+=("$2")
       shift
       ;;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What docs/architecture.md says under "Adding things" is what is there: a built-in strategy,
 # plugin, optimizer, scheduler or model is mentioned in the files that its row names, in no other.
-# Looked for are its type, its header and its name in quotes, in all rooms of the library, comments
+# Looked for are its type, its header and its name in quotes, in all layers of the library, comments
 # left out; a name that is a dtype's too ("bf16") is not. One strategy may recommend another
 # (`.instead`).
 # usage: adding_things.sh ROOT
@@ -10,7 +10,7 @@ export LC_ALL=C  # one order of names
 shopt -s nullglob
 cd "$1"
 
-rooms=(platform kernels core parallel mixed_precision plugins booster)
+layers=(platform kernels core parallel mixed_precision plugins booster)
 dtypes=" fp32 fp16 bf16 fp8 fp64 "
 no_types=" single fp32 auto "  # what one gets without a choice, and a name for other strategies
 
@@ -20,7 +20,7 @@ stop() { echo "$1" >&2; exit 1; }
 
 # Lines as FILE:TEXT. Sentences in quotes may say "Adam"; names and headers become <name>, <header>.
 code=$(grep -r --include='*.h' --include='*.cpp' --include='*.def' --include='*.cu' \
-         --include=meson.build '' "${rooms[@]}" |
+         --include=meson.build '' "${layers[@]}" |
   sed -E '/^[^:]*meson\.build:/ { s/#.*//; b }
     /\.instead/d; s|//.*||; s/"([a-z0-9_./]+)"/<\1>/g; s/"[^"]*"//g')
 (($(wc -l <<<"$code") > 10000)) || stop "hardly any code was found; the search is broken"
@@ -97,7 +97,7 @@ strategies_or_plugins PLUGIN Plugin plugins
 end_row
 begin_row "an optimizer"
 while read -r type name; do
-  header=$(header_with "class $type : public Optimizer" "${rooms[@]}")
+  header=$(header_with "class $type : public Optimizer" "${layers[@]}")
   mention="$(header_or_source "$header")|<$name>|\b$type(Options)?\b"
   expect "$name" "$(basename "$header" .h)" "$mention"
 done < <(entries_of booster/config/tables/optimizers.cpp)

@@ -8,7 +8,8 @@ cd "$1"
 failures=0
 complain() { echo "$1"; failures=$((failures + 1)); }
 
-rooms="kernels|core|parallel|mixed_precision|plugins|booster|examples|benchmarks|tests|docs|scripts"
+layers="platform|kernels|core|parallel|mixed_precision|plugins|booster|examples|benchmarks|tests"
+layers+="|docs|scripts"
 documents=(README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs/*.md)
 for document in "${documents[@]}"; do
   folder=$(dirname "$document")
@@ -16,10 +17,10 @@ for document in "${documents[@]}"; do
     [[ $link == http* || $link == '#'* || -e $folder/${link%%#*} ]] ||
       complain "$document: link to $link, which does not exist"
   done < <(sed '/^ *```/,/^ *```/d' "$document" | grep -oP '\]\(\K[^)]+' || true)
-  # `room/file.h`, `scripts/test.sh`: names between backticks that look like files of this tree
+  # `layer/file.h`, `scripts/test.sh`: names between backticks that look like files of this tree
   while read -r name; do
     [[ -e $name ]] || complain "$document: names $name, which does not exist"
-  done < <(grep -oP "\`\K($rooms)/[A-Za-z0-9_./-]+(?=\`)" "$document" || true)
+  done < <(grep -oP "\`\K($layers)/[A-Za-z0-9_./-]+(?=\`)" "$document" || true)
 done
 
 # Headers that users are sent to are installed.
@@ -27,7 +28,7 @@ public=$(scripts/public_headers.sh "$PWD")
 for document in README.md docs/{add-a-strategy,porting,recipes,report}.md; do
   while read -r header; do
     grep -qxF "$header" <<<"$public" || complain "$document: names $header, which booster.h lacks"
-  done < <(grep -oP "\`\K($rooms)/[a-z0-9_/]+\.h(?=\`)" "$document" || true)
+  done < <(grep -oP "\`\K($layers)/[a-z0-9_/]+\.h(?=\`)" "$document" || true)
 done
 
 # The functions that can be differentiated twice: the error, the header and the document agree.

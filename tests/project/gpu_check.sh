@@ -7,7 +7,7 @@ root=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# --- every room with tests for GPUs has them run, here and there
+# --- every layer with tests for GPUs has them run, here and there
 for folder in $(grep -rl 'TEST_CASE("GPU: ' "$root/tests" --include='*.cpp' |
   sed "s|$root/tests/||; s|/.*||" | sort -u); do
   [[ $folder != plugins ]] || folder=spread
