@@ -11,6 +11,8 @@
 
 namespace booster {
 
+class GradientKeeper;
+
 // Throws if there is no model or optimizer; if a parameter is boosted already; if an earlier plugin
 // left the optimizer spread over ranks; if two optimizers have the same parameter; if an optimizer
 // belongs to other models: it has none of the models' parameters, or one of its parameters only has
