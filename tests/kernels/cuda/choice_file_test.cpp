@@ -86,7 +86,7 @@ TEST_CASE("a damaged file of choices counts as none, and is written anew") {
   ChoiceFile file(path, "a GPU");
   for (int i = 0; i < 5; ++i) file.add("product " + std::to_string(i), i);
   const std::string whole = content_of(path);
-  for (const unsigned round : testing::draws(300)) {
+  for (const unsigned round : booster::testing::draws(300)) {
     std::mt19937 random(round);
     std::string text = whole;
     const size_t place = random() % text.size();
