@@ -6,7 +6,8 @@
 #   scripts/gpu_check.sh [--dry-run] [FROM] [RESULTS]
 # FROM: a bundle or a build folder (gpu-bundle). RESULTS: a folder (gpu-results), which gets
 # gpu_results.json and a log of each step. --dry-run: on the GPU that every machine has
-# (tests/cuda_on_host), the first tests of each layer, without timings. Ends with 1 if a step failed.
+# (tests/cuda_on_host), the first tests of each layer, without timings. Exits with 1 if a step
+# failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

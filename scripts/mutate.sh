@@ -18,7 +18,8 @@ git -C "$copy" checkout --quiet --detach "$(git rev-parse HEAD)"
 git -C "$copy" reset --hard --quiet
 build=$copy/build-mutants
 [[ -e $build/build.ninja ]] ||
-  meson setup "$build" "$copy" -Doptimization=1 -Dcuda=disabled -Dbenchmarks=false > /dev/null
+  meson setup "$build" "$copy" --native-file "$copy/scripts/batches.ini" -Dcuda=disabled \
+    -Dbenchmarks=false > /dev/null
 ninja -C "$build" > "$copy/build.log" || { tail -n 20 "$copy/build.log" >&2; exit 1; }
 
 mapfile -t sources < <(cd "$copy" && git ls-files "${layers[@]}" | grep '\.cpp$')

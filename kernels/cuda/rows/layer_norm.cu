@@ -55,27 +55,29 @@ __device__ void normalize_row(const Normalization& norm, int64_t index) {
     const auto share = row.share(chunk);
     load_share(value, norm.x, row.begin, share, C(0));
     if (norm.branch.data) add_branch(value, norm, row, share);
+    moments.measure(value, share);
     moments.add(value, share);
   }
   moments = moments.template of_team<Team>(norm.columns);
-  const Mean<C> mean = moments.mean();
-  const C rstd = moments.rstd(norm.eps), shift = -mean.rest * rstd;
+  const C rstd = moments.rstd(norm.eps);
   for (int64_t chunk = 0; chunk < row.chunks(); ++chunk) {
     const auto share = row.share(chunk);
-    if (row.chunks() > 1)
+    if (row.chunks() > 1) {
       load_share(value, norm.branch.data ? norm.sum : norm.x, row.begin, share, C(0));
+      moments.measure(value, share);
+    }
     C parameter[held<C>];
     load_share(parameter, norm.gamma, 0, share, C(1));
 #pragma unroll
     for (int e = 0; e < held<C>; ++e)
-      value[e] = ((value[e] - mean.center) * rstd + shift) * parameter[e];
+      value[e] = (value[e] - moments.distance) * rstd * parameter[e];
     load_share(parameter, norm.beta, 0, share, C(0));
 #pragma unroll
     for (int e = 0; e < held<C>; ++e) value[e] += parameter[e];
     store_share(norm.y, row.begin, share, value);
   }
   if (Team::rank() != 0) return;
-  store_one(norm.mean, index, mean.whole());
+  store_one(norm.mean, index, moments.mean().whole());
   store_one(norm.rstd, index, rstd);
 }
 

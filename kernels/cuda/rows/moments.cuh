@@ -20,18 +20,25 @@ struct Moments {
   C origin;
   C count = 0, distance = 0, squares = 0;  // distance: of the mean from the origin
 
-  // Adds the elements that a share has.
+  // Turns the values of a share into distances from the origin. In place, because the registers do
+  // not hold a second copy.
   template <class Share>
-  __device__ void add(const C* value, const Share& share) {
+  __device__ void measure(C* value, const Share&) const {
+#pragma unroll
+    for (int e = 0; e < Share::size; ++e) value[e] -= origin;
+  }
+  // Adds the elements of a share, which are distances from the origin.
+  template <class Share>
+  __device__ void add(const C* away, const Share& share) {
     if (share.mask == 0) return;
     const C n = C(__popc(share.mask));
     C sum = 0;
 #pragma unroll
-    for (int e = 0; e < Share::size; ++e) sum += share.has(e) ? value[e] - origin : C(0);
+    for (int e = 0; e < Share::size; ++e) sum += share.has(e) ? away[e] : C(0);
     Moments group = {origin, n, sum / n, C(0)};
 #pragma unroll
     for (int e = 0; e < Share::size; ++e) {
-      const C deviation = value[e] - origin - group.distance;
+      const C deviation = away[e] - group.distance;
       if (share.has(e)) group.squares += deviation * deviation;
     }
     merge(group);

@@ -42,9 +42,11 @@ void moments_of_rows(C* distances, C* squares, Origins<C> origins, int64_t rows)
     const Row<Team, C> row(x, index, columns);
     Moments<C> moments = {origins.of_row(index)};
     for (int64_t chunk = 0; chunk < row.chunks(); ++chunk) {
+      const auto share = row.share(chunk);
       C value[held<C>];
-      load_share(value, x, row.begin, row.share(chunk), C(0));
-      moments.add(value, row.share(chunk));
+      load_share(value, x, row.begin, share, C(0));
+      moments.measure(value, share);
+      moments.add(value, share);
     }
     moments = moments.template of_team<Team>(columns);
     if (Team::rank() != 0) return;
