@@ -4,19 +4,18 @@
 #   scripts/mutate.sh [COUNT [FIRST [SEED]]]
 # Fault n of a seed is always the same: a line left out, a condition turned round, or a number or
 # bound off by one, in a source file of the library. COUNT faults from FIRST on (20, 0); SEED 1. It
-# works in build-mutants and on a copy of the tree, `mutants/`; the tree itself is never changed.
-# A fault that does not compile is replaced by the next line of its file that gives one. About a
-# minute each.
+# works on a copy of the tree, `build-mutants/`; the tree itself is never changed.
+# A fault that does not compile does not count. One that is not seen costs a whole run of the tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 count=${1-20} first=${2-0} seed=${3-1}
-root=$PWD copy=$PWD/mutants
+copy=$PWD/build-mutants
 layers=(platform core parallel mixed_precision plugins booster)
 
 [[ -e $copy ]] || git worktree add --detach --quiet "$copy"
 git -C "$copy" checkout --quiet --detach "$(git rev-parse HEAD)"
 git -C "$copy" reset --hard --quiet
-build=$copy/build-mutants
+build=$copy/build
 [[ -e $build/build.ninja ]] ||
   meson setup "$build" "$copy" --native-file "$copy/scripts/batches.ini" -Dcuda=disabled \
     -Dbenchmarks=false > /dev/null

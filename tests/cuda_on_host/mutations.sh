@@ -82,7 +82,8 @@ its old scratch|$scratch|s/ == Use::recorded) kept.*/ != use_) {}/|$replays
 a barrier, rows are read|$parts|$backward|/^      __syncthreads();/d|$heads
 "
 
-run() {  # MODULE TEST CASES
+run() {  # MODULE TEST CASES, with all draws of the cases
+  TEST_SHARES=all \
   BOOSTER_CUDA_MODULE=$1 BOOSTER_CUDA_POISON=1 CUDA_ON_HOST_MEMORY=512 OMP_NUM_THREADS=2 \
     timeout 300 "$build/tests/$2" "-tc=$3" < /dev/null > "$work/said" 2>&1
 }

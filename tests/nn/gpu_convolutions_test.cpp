@@ -3,6 +3,7 @@
 #include "core/autograd/functions.h"
 #include "core/nn/functional.h"
 #include "tests/capture_part.h"
+#include "tests/draws.h"
 #include "tests/nn/golden.h"
 #include "tests/on_gpu.h"
 
@@ -63,8 +64,8 @@ std::vector<Tensor> results_of(const DrawnConvolution& drawn, Device device) {
 }  // namespace
 
 TEST_CASE("GPU: drawn convolutions of whole tensors agree with the CPU" * on_gpu()) {
-  std::mt19937 random(7);
-  for (int i = 0; i < 60; ++i) {
+  for (const unsigned i : booster::testing::draws(60)) {
+    std::mt19937 random(i);
     const DrawnConvolution drawn(random);
     const std::string text = drawn.text();
     CAPTURE(text);

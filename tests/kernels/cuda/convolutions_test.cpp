@@ -1,5 +1,6 @@
 // Convolutions and their gradients on a GPU. The suites run them with cuDNN, without it, and with
 // an emulated cuDNN that refuses some.
+#include "tests/draws.h"
 #include "tests/kernels/cuda/compare.h"
 
 #include <algorithm>
@@ -104,8 +105,8 @@ struct Drawn {
 
 TEST_CASE("GPU: drawn convolutions and their gradients agree with the CPU, and write nothing else" *
           on_gpu()) {
-  std::mt19937 random_cases(3);
-  for (int i = 0; i < 120; ++i) {
+  for (const unsigned i : booster::testing::draws(120)) {
+    std::mt19937 random_cases(i);
     const Drawn c(random_cases);
     CAPTURE(i);
     CAPTURE(std::string(name_of(c.dtype)));

@@ -1,6 +1,7 @@
 // Elementwise kernels on a GPU read four elements at a time if they can. Tests any alignment, mixed
 // dtypes, broadcast rows and columns.
 #include "tests/capture_part.h"
+#include "tests/draws.h"
 #include "tests/kernels/cuda/compare.h"
 
 #include <fmt/ranges.h>
@@ -104,10 +105,10 @@ std::vector<int64_t> drawn_strides(std::mt19937& drawn, const Index& shape) {
 }  // namespace
 
 TEST_CASE("GPU: copies between drawn orders of dimensions agree with the CPU" * on_gpu()) {
-  std::mt19937 drawn(5);
   const DType dtypes[] = {DType::f32,     DType::f16, DType::bf16,
                           DType::boolean, DType::f64, DType::i64};
-  for (int i = 0; i < 150; ++i) {
+  for (const unsigned i : booster::testing::draws(150)) {
+    std::mt19937 drawn(i);
     Index shape(1 + drawn() % 4);
     for (int64_t& size : shape) size = 1 + static_cast<int64_t>(drawn() % (drawn() % 2 ? 70 : 9));
     const DType from = dtypes[drawn() % std::size(dtypes)],

@@ -1,4 +1,5 @@
 // 8-bit floats on a GPU.
+#include "tests/draws.h"
 #include "tests/kernels/cuda/compare.h"
 
 using namespace booster;
@@ -95,10 +96,10 @@ double magnitude_of_sums(DType dtype) {
 }  // namespace
 
 TEST_CASE("GPU: drawn products of 8-bit floats agree with the CPU, in every layout" * on_gpu()) {
-  std::mt19937 drawn(1);
-  const auto draw = [&](int64_t below) { return static_cast<int64_t>(drawn() % below); };
   const DType dtypes[] = {DType::f32, DType::f16, DType::bf16};
-  for (int i = 0; i < 150; ++i) {
+  for (const unsigned i : booster::testing::draws(150)) {
+    std::mt19937 drawn(i);
+    const auto draw = [&](int64_t below) { return static_cast<int64_t>(drawn() % below); };
     const int64_t step = draw(2) ? 16 : 1;
     const int64_t m = step * (1 + draw(40 / step)), n = step * (1 + draw(40 / step));
     const int64_t k = step * (1 + draw(160 / step));

@@ -1,4 +1,5 @@
 // Matrix products and attention on a GPU.
+#include "tests/draws.h"
 #include "tests/kernels/cuda/compare.h"
 
 #include <algorithm>
@@ -110,9 +111,9 @@ Placed placed(std::mt19937& random, bool batched, Index shape, bool may_repeat) 
 }  // namespace
 
 TEST_CASE("GPU: drawn products agree with the CPU, and write nothing else" * on_gpu()) {
-  std::mt19937 drawn(1);
-  const auto draw = [&](int64_t below) { return static_cast<int64_t>(drawn() % below); };
-  for (int i = 0; i < 300; ++i) {
+  for (const unsigned i : booster::testing::draws(300)) {
+    std::mt19937 drawn(i);
+    const auto draw = [&](int64_t below) { return static_cast<int64_t>(drawn() % below); };
     const DType dtype = floating_dtypes[draw(std::size(floating_dtypes))];
     const DType out_dtype = is_16_bit(dtype) && draw(3) == 0 ? DType::f32 : dtype;
     const int64_t m = 1 + draw(40), n = 1 + draw(40), k = 1 + draw(40);
@@ -136,9 +137,9 @@ TEST_CASE("GPU: drawn products agree with the CPU, and write nothing else" * on_
 }
 
 TEST_CASE("GPU: drawn linear layers agree with the CPU" * on_gpu()) {
-  std::mt19937 drawn(2);
-  const auto draw = [&](int64_t below) { return static_cast<int64_t>(drawn() % below); };
-  for (int i = 0; i < 100; ++i) {
+  for (const unsigned i : booster::testing::draws(100)) {
+    std::mt19937 drawn(i);
+    const auto draw = [&](int64_t below) { return static_cast<int64_t>(drawn() % below); };
     const DType dtype = floating_dtypes[draw(std::size(floating_dtypes))];
     const int64_t rows = 1 + draw(40), outputs = 1 + draw(40), inputs = 1 + draw(40);
     const int64_t offset = draw(3);
@@ -158,9 +159,9 @@ TEST_CASE("GPU: drawn linear layers agree with the CPU" * on_gpu()) {
 }
 
 TEST_CASE("GPU: drawn gradients of weights and biases agree with the CPU" * on_gpu()) {
-  std::mt19937 drawn(3);
-  const auto draw = [&](int64_t below) { return static_cast<int64_t>(drawn() % below); };
-  for (int i = 0; i < 100; ++i) {
+  for (const unsigned i : booster::testing::draws(100)) {
+    std::mt19937 drawn(i);
+    const auto draw = [&](int64_t below) { return static_cast<int64_t>(drawn() % below); };
     const DType dtype = floating_dtypes[draw(std::size(floating_dtypes))];
     const DType out = is_16_bit(dtype) && draw(2) ? DType::f32 : dtype;
     const DType sums = draw(4) ? out : wide(dtype);
