@@ -1,6 +1,7 @@
-// Softmax and log-softmax of rows, and their gradients. The largest element is subtracted first, so
-// nothing overflows; a row of only -inf gives nan, as in PyTorch.
+// Softmax and log-softmax of rows or columns, and their gradients. The largest element is
+// subtracted first, so nothing overflows; a row of only -inf gives nan, as in PyTorch.
 #include "kernels/numbers/math.h"
+#include "kernels/rows/softmax_columns.h"
 #include "kernels/walks/row_sums.h"
 #include "kernels/walks/rows.h"
 
@@ -45,12 +46,25 @@ void log_softmax_backward_row(C* dx, const C* g, const C* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) dx[i] = g[i] - exp_(y[i]) * sum;
 }
 
+template <class C>
+void forward_columns(const View& y, const View& x, bool logarithm) {
+  using namespace softmax_columns;
+  for_each_tile(Layout(x), [&](const Tile& tile) { forward_tile<C>(tile, y, x, logarithm); });
+}
+
+template <class C>
+void backward_columns(const View& dx, const View& g, const View& y, bool logarithm) {
+  using namespace softmax_columns;
+  for_each_tile(Layout(y), [&](const Tile& tile) { backward_tile<C>(tile, dx, g, y, logarithm); });
+}
+
 }  // namespace
 
 void softmax(View y, View x, bool logarithm) {
   const int64_t n = x.columns();
   visit_compute(x.dtype, [&](auto* compute) {
     using C = __typeof__(*compute + 0);
+    if (softmax_columns::Layout::is_for(x)) return forward_columns<C>(y, x, logarithm);
     for_each_range(x.rows(), grain_for(n), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         const C* in = read_row(x, row * n, n, input_buffer.get<C>(n));
@@ -66,6 +80,7 @@ void softmax_backward(View dx, View g, View y, bool logarithm) {
   const int64_t n = y.columns();
   visit_compute(y.dtype, [&](auto* compute) {
     using C = __typeof__(*compute + 0);
+    if (softmax_columns::Layout::is_for(y)) return backward_columns<C>(dx, g, y, logarithm);
     for_each_range(y.rows(), grain_for(n), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         const C* upper = read_row(g, row * n, n, gradient_buffer.get<C>(n));

@@ -11,7 +11,9 @@ TEST_CASE("cumsum sums along any dimension, forwards and backwards, in every dty
     int dim;
   };
   const Case cases[] = {{{7}, 0},         {{1}, 0},         {{3, 600}, 1}, {{600, 3}, 0},
-                        {{2, 5, 300}, 1}, {{4, 257, 1}, 1}, {{0, 4}, 0},   {{4, 0}, 0}};
+                        {{2, 5, 300}, 1}, {{4, 257, 1}, 1}, {{0, 4}, 0},   {{4, 0}, 0},
+                        {{9, 300}, 1},    {{70, 8}, 1},     {{6, 64}, 1},  {{5, 65}, 1},
+                        {{261, 1}, 1},    {{2, 53, 5}, 2}};
   for (const DType dtype :
        {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64, DType::u8})
     for (const Case& one : cases)

@@ -26,12 +26,50 @@ Tensor softmax_of_rows(const Tensor& x, Op op, DType result) {
                 });
 }
 
+// A contiguous tensor (outer, n, inner) as (outer, inner, n), for the CPU's kernel.
+kernels::View columns_of(const Tensor& x, int d) {
+  kernels::View view = x.view();
+  const int64_t n = x.size(d), inner = x.view().strides[d];
+  view.ndim = 3;
+  const int64_t shape[] = {x.numel() / (n * inner), inner, n}, strides[] = {n * inner, 1, inner};
+  for (int i = 0; i < 3; ++i) {
+    view.shape[i] = shape[i];
+    view.strides[i] = strides[i];
+  }
+  return view;
+}
+
+// Whether the CPU's kernel takes x as columns. Where it returns false, x's rows need no copy, or
+// few long columns are faster as rows.
+bool runs_on_columns(const Tensor& x, int d) {
+  if (x.device().type != DeviceType::cpu || x.numel() == 0 || x.size(d) == 1) return false;
+  int64_t inner = 1;
+  for (int i = d + 1; i < x.ndim(); ++i) inner *= x.size(i);
+  if (inner < 16 && x.size(d) >= 256) return false;
+  return !untracked::transpose(x, d, -1).is_contiguous();
+}
+
+Tensor softmax_of_columns(const Tensor& x, int d, Op op, DType result) {
+  const bool logarithm = op == Op::log_softmax;
+  const Tensor from = untracked::contiguous(x), y = empty(x.shape(), {result, x.device()});
+  kernels::on(x.device()).softmax(columns_of(y, d), columns_of(from, d), logarithm);
+  return record(y, name_of(op), {x},
+                [y = Saved(y), dtype = x.dtype(), d, logarithm](const Tensor& g, Gradients& to) {
+                  const Tensor saved = y, upper = untracked::contiguous(g);
+                  to[0] = empty(g.shape(), {dtype, g.device()});
+                  kernels::on(g.device())
+                      .softmax_backward(columns_of(to[0], d), columns_of(upper, d),
+                                        columns_of(saved, d), logarithm);
+                });
+}
+
 Tensor softmax_along(Tensor x, int64_t dim, Op op) {
   arguments::floating(name_of(op), "x", x);
   const int d = normal_dim_or_only(name_of(op), dim, x.ndim());
   apply_policy(op, {&x});
   const DType result = wants_f32_result(op, x) ? DType::f32 : x.dtype();
   if (x.ndim() == 0 || d == x.ndim() - 1) return softmax_of_rows(x, op, result);
+  if (runs_on_columns(x, d)) return softmax_of_columns(x, d, op, result);
   return transpose(softmax_of_rows(transpose(x, d, -1), op, result), d, -1);
 }
 
