@@ -45,6 +45,7 @@ template <class C, bool largest>
 struct Extreme {
   using Number = C;
   using Value = C;
+  static constexpr bool is_largest = largest;
   static constexpr C identity = largest ? lowest<C> : highest<C>;
   KERNEL_FN static C of(C x) { return x; }
   KERNEL_FN static C combine(C a, C b) { return largest ? maximum_(a, b) : minimum_(a, b); }
@@ -55,6 +56,13 @@ struct Extreme {
     return keeps ? a : b;
   }
 };
+
+template <class Fold>
+constexpr bool is_floating_extreme = false;
+template <bool largest>
+constexpr bool is_floating_extreme<Extreme<float, largest>> = true;
+template <bool largest>
+constexpr bool is_floating_extreme<Extreme<double, largest>> = true;
 
 // One function for all that read so: it has code for every dtype.
 template <class C>

@@ -5,6 +5,7 @@
 // results are accumulated side by side, else a result has many partial ones (lanes).
 #include "kernels/catalogue.h"
 #include "kernels/launch/workspace.h"
+#include "kernels/numbers/vectors.h"
 #include "kernels/reduce/folds.h"
 #include "kernels/reduce/plan.h"
 
@@ -31,6 +32,71 @@ void fold_dense(typename Fold::Value* results, const ReductionPlan& plan, const 
     }
   });
   partial.finish(results, columns);
+}
+
+// The extreme of numbers in vectors. A comparison with nan is false, so nans are noted apart.
+template <class C, bool largest>
+class ExtremeLanes {
+ public:
+  ExtremeLanes() {
+    for (V& one : best_) one = V{} + Fold::identity;
+  }
+  void add(const C* x, int64_t n) {
+    V best[at_once];  // may stay in registers
+    Mask is_nan[at_once];
+    for (int k = 0; k < at_once; ++k) best[k] = best_[k], is_nan[k] = is_nan_[k];
+    const auto add_vector = [&](int k, V now) {
+      best[k] = further(best[k], now);
+      is_nan[k] |= now != now;
+    };
+    constexpr int width = lanes<C>;
+    int64_t i = 0;
+    for (; i + at_once * width <= n; i += at_once * width)
+      for (int k = 0; k < at_once; ++k) add_vector(k, load_vector(x + i + k * width));
+    for (; i + width <= n; i += width) add_vector(0, load_vector(x + i));
+    for (int k = 0; k < at_once; ++k) best_[k] = best[k], is_nan_[k] = is_nan[k];
+    for (; i < n; ++i) rest_ = Fold::combine(rest_, x[i]);
+  }
+  C finish() const {
+    const V best = further(further(best_[0], best_[1]), further(best_[2], best_[3]));
+    const Mask is_nan = is_nan_[0] | is_nan_[1] | is_nan_[2] | is_nan_[3];
+    C result = best[0];
+    bool has_nan = false;
+    for (int lane = 0; lane < lanes<C>; ++lane) {
+      result = (largest ? best[lane] > result : best[lane] < result) ? best[lane] : result;
+      has_nan |= is_nan[lane] != 0;
+    }
+    return has_nan ? C(__builtin_nan("")) : Fold::combine(result, rest_);
+  }
+
+ private:
+  using Fold = Extreme<C, largest>;
+  using V = Vector<C>;
+  using Mask = decltype(V{} != V{});
+  static constexpr int at_once = 4;
+
+  KERNEL_FN static V further(V a, V b) { return (largest ? b > a : b < a) ? b : a; }
+
+  V best_[at_once];
+  Mask is_nan_[at_once] = {};
+  C rest_ = Fold::identity;
+};
+
+// A task's result, an extreme of neighbours in memory.
+template <class Fold>
+void fold_line(typename Fold::Number* result, const ReductionPlan& plan, const View& x,
+               const ReductionPlan::Task& task) {
+  using C = typename Fold::Number;
+  alignas(64) C buffer[run];
+  ExtremeLanes<C, Fold::is_largest> extreme;
+  plan.for_each_segment(task, [&](int64_t offset, int64_t rows) {
+    const int64_t stride = plan.rows.stride;
+    for (int64_t i = 0; i < rows; i += run) {
+      const int64_t n = rows - i < run ? rows - i : run;
+      extreme.add(read(x, offset + i * stride, stride, n, buffer), n);
+    }
+  });
+  *result = extreme.finish();
 }
 
 // The task's results where neighbours in memory belong to different ones: four rows at a time, each
@@ -66,6 +132,8 @@ template <class Fold>
 void fold_task(typename Fold::Value* results, const ReductionPlan& plan, const View& x,
                const ReductionPlan::Task& task) {
   if (!plan.is_dense) return fold_columns<Fold>(results, plan, x, task);
+  if constexpr (is_floating_extreme<Fold>)
+    if (task.columns == 1 && plan.count >= 512) return fold_line<Fold>(results, plan, x, task);
   if (task.columns == 1 && plan.count > 16) return fold_dense<Fold, 32>(results, plan, x, task);
   if (task.columns == 1) return fold_dense<Fold, 1>(results, plan, x, task);
   fold_dense<Fold, 0>(results, plan, x, task);

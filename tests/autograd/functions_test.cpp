@@ -3,8 +3,11 @@
 #include "core/tensor/memory/allocator.h"
 
 #include "tests/autograd/gradient_check.h"
+#include "tests/draws.h"
 
+#include <algorithm>
 #include <limits>
+#include <random>
 
 using namespace booster;
 using namespace booster::testing;
@@ -319,5 +322,42 @@ TEST_CASE("the variance of equal numbers is 0, and of numbers a few spacings apa
     const Tensor x = cast(steps * spacing + constant, DType::f32);
     const double want = var(cast(x, DType::f64), {}).item();
     CHECK(var(x, {}).item() == doctest::Approx(want).epsilon(1e-5));
+  }
+}
+
+namespace {
+
+void check_equals_copy(const Tensor& got, const Tensor& want) {
+  REQUIRE(got.shape() == want.shape());
+  const auto a = got.to_vector<double>(), b = want.to_vector<double>();
+  for (size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(1e-12));
+}
+
+}  // namespace
+
+TEST_CASE("logsumexp and norm of a tensor in another memory order equal those of a copy") {
+  for (const unsigned seed : draws(220)) {
+    std::mt19937 random(seed);
+    std::vector<int> order = {0, 1, 2};
+    std::shuffle(order.begin(), order.end(), random);
+    const auto draw = [&](unsigned choices) { return static_cast<int64_t>(random() % choices); };
+    const Tensor base = random_f64({2 + draw(4), 5, 1 + draw(7)});
+    const int64_t dim = draw(3);
+    std::vector<int64_t> dims = {dim - 3};
+    if (draw(2)) dims.push_back((dim + 1) % 3);
+    const bool keeps = draw(2) == 1;
+    const auto check = [&](auto&& reduced) {
+      const Tensor x = base.clone().requires_grad_();
+      const Tensor copy = base.clone().requires_grad_();
+      const Tensor y = reduced(permute(x, order)), want = reduced(contiguous(permute(copy, order)));
+      check_equals_copy(y, want);
+      const Tensor weights = square(want.detach()) + 0.5;
+      backward(sum(y * weights));
+      backward(sum(want * weights));
+      check_equals_copy(x.grad(), copy.grad());
+    };
+    check([&](const Tensor& x) { return logsumexp(x, dims, keeps); });
+    check([&](const Tensor& x) { return norm(x, dims, keeps); });
+    check([&](const Tensor& x) { return norm(x, {}, keeps, 3); });
   }
 }

@@ -1,4 +1,5 @@
 // Reductions and argmax against plain loops, on drawn tensors of every layout.
+#include "tests/draws.h"
 #include "tests/kernels/everywhere.h"
 
 #include <algorithm>
@@ -199,4 +200,30 @@ TEST_CASE("a nan is the largest and the smallest along any dimension, and argmax
                            {{out, want, 0}});
         }
       }
+}
+
+TEST_CASE("extremes of drawn long rows equal plain loops, and a nan anywhere is the extreme") {
+  for (const unsigned seed : booster::testing::draws(220)) {
+    std::mt19937 generator(seed);
+    const auto draw = [&](size_t choices) { return static_cast<int64_t>(generator() % choices); };
+    const DType dtype = floating_dtypes[draw(4)];
+    const Index shape = {1 + draw(3), 500 + draw(draw(8) ? 1000 : 70'000)};
+    const Plain x = drawn(dtype, shape, {shape[1] + draw(2), 1}, seed);
+    const double special[] = {NAN, INFINITY, -INFINITY, 1000, -1000};
+    for (int64_t count = draw(4); count > 0; --count)
+      x.set({draw(shape[0]), draw(shape[1])}, special[draw(5)]);
+    for (const bool smallest : {false, true}) {
+      CAPTURE(seed);
+      Numbers want(shape[0], smallest ? INFINITY : -INFINITY);
+      for_each_index(shape, [&](const Index& at) {
+        double& best = want[at[0]];
+        const double now = x.at(at);
+        if (std::isnan(now) || (smallest ? now < best : now > best)) best = now;
+      });
+      const Plain out = zeros(dtype, {shape[0], 1});
+      const ReduceOp op = smallest ? ReduceOp::amin : ReduceOp::amax;
+      check_everywhere([&](const Table& on) { on.reduce(op, out.view(), x.view()); },
+                       {{out, want, 0}});
+    }
+  }
 }

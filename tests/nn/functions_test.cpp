@@ -1,10 +1,14 @@
 // Every function against PyTorch, against finite differences, and in every dtype.
 #include "core/nn/functional.h"
 #include "tests/autograd/gradient_check.h"
+#include "tests/draws.h"
 #include "tests/nn/function_cases.h"
 #include "tests/on_gpu.h"
 
 #include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
 
 using namespace booster;
 using namespace booster::testing;
@@ -280,5 +284,34 @@ TEST_CASE("losses and norms take a change of what only unwanted gradients would 
     }
     y.backward();
     CHECK(wanted.grad().defined());
+  }
+}
+
+TEST_CASE("softmax and log_softmax of a tensor in another memory order equal those of a copy") {
+  for (const unsigned seed : draws(220)) {
+    std::mt19937 random(seed);
+    std::vector<int> order = {0, 1, 2};
+    std::shuffle(order.begin(), order.end(), random);
+    const auto draw = [&](unsigned choices) { return static_cast<int64_t>(random() % choices); };
+    const Tensor base = normal({2 + draw(4), 5, 1 + draw(40)}).to(DType::f64);
+    const int64_t dim = draw(3);
+    const bool logarithm = draw(2) == 1;
+    const auto of = [&](const Tensor& x) {
+      return logarithm ? log_softmax(x, dim) : softmax(x, dim - 3);
+    };
+    const Tensor x = base.clone().requires_grad_();
+    const Tensor copy = base.clone().requires_grad_();
+    const Tensor y = of(permute(x, order)), want = of(contiguous(permute(copy, order)));
+    REQUIRE(y.shape() == want.shape());
+    const Tensor weights = normal(want.shape()).to(DType::f64);
+    backward(sum(y * weights));
+    backward(sum(want * weights));
+    const auto check = [](const Tensor& a, const Tensor& b) {
+      const auto got = a.to_vector<double>(), expected = b.to_vector<double>();
+      for (size_t i = 0; i < got.size(); ++i)
+        CHECK(got[i] == doctest::Approx(expected[i]).epsilon(1e-9));
+    };
+    check(y, want);
+    check(x.grad(), copy.grad());
   }
 }

@@ -1,5 +1,6 @@
 // Reductions over any dimensions.
 #include "core/autograd/functions.h"
+#include "core/autograd/memory_order.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/ops/defined.h"
 #include "core/autograd/tape.h"
@@ -203,13 +204,15 @@ Tensor logsumexp(const Tensor& given, const std::vector<int64_t>& dims, bool kee
   const Reduced to = reduced_shapes("logsumexp", x, dims);
   apply_policy(Op::logsumexp, {&x});
   const PolicyScope inside(nullptr);
-  const Tensor wide = cast(x, wide_dtype(x));
+  const MemoryOrder ordered(x);
+  const std::vector<int64_t> places = ordered.places(dims);
+  const Tensor wide = cast(ordered.x(), wide_dtype(x));
   const TensorOptions options{wide.dtype(), wide.device()};
   // The logarithm of an empty sum is -infinity, which needs no shift.
-  const Tensor top = to.count > 0 ? amax(wide.detach(), dims, true) : zeros(to.kept, options);
+  const Tensor top = to.count > 0 ? amax(wide.detach(), places, true) : scalar(0, options);
   const Tensor finite = where(less(abs(top), INFINITY), top, scalar(0, options));
-  const Tensor y = cast(log(sum(exp(wide - finite), dims, true)) + finite,
-                        is_floating(x.dtype()) ? x.dtype() : wide.dtype());
+  const Tensor sums = log(sum(exp(wide - finite), places, true)) + finite;
+  const Tensor y = cast(ordered.restored(sums), is_floating(x.dtype()) ? x.dtype() : wide.dtype());
   return keep_dims ? y : reshape(y, to.squeezed);
 }
 Tensor logsumexp(const Tensor& x, int64_t dim, bool keep_dim) {
@@ -279,7 +282,10 @@ Tensor norm(const Tensor& given, const std::vector<int64_t>& dims, bool keep_dim
   apply_policy(Op::norm, {&x});
   const DType result = wants_f32_result(Op::norm, x) ? DType::f32 : x.dtype();
   const PolicyScope inside(nullptr);
-  const Tensor y = cast(norm_of(cast(x, wide_dtype(x)), dims, p), result);
+  const MemoryOrder ordered(x);
+  const std::vector<int64_t> places = ordered.places(dims);
+  const Tensor sizes = norm_of(cast(ordered.x(), wide_dtype(x)), places, p);
+  const Tensor y = cast(ordered.restored(sizes), result);
   return keep_dims ? y : reshape(y, to.squeezed);
 }
 Tensor norm(const Tensor& x) { return norm(x, {}); }

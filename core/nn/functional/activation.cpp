@@ -1,6 +1,7 @@
 // softmax, log_softmax, gelu, and linear followed by gelu.
 #include "core/autograd/layer_gradients.h"
 #include "core/autograd/layer_split.h"
+#include "core/autograd/memory_order.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/overwrite.h"
 #include "core/autograd/tape.h"
@@ -63,14 +64,22 @@ Tensor softmax_of_columns(const Tensor& x, int d, Op op, DType result) {
                 });
 }
 
+Tensor softmax_of(const Tensor& x, int d, Op op, DType result) {
+  if (x.ndim() == 0 || d == x.ndim() - 1) return softmax_of_rows(x, op, result);
+  if (runs_on_columns(x, d)) return softmax_of_columns(x, d, op, result);
+  return transpose(softmax_of_rows(transpose(x, d, -1), op, result), d, -1);
+}
+
 Tensor softmax_along(Tensor x, int64_t dim, Op op) {
   arguments::floating(name_of(op), "x", x);
   const int d = normal_dim_or_only(name_of(op), dim, x.ndim());
   apply_policy(op, {&x});
   const DType result = wants_f32_result(op, x) ? DType::f32 : x.dtype();
-  if (x.ndim() == 0 || d == x.ndim() - 1) return softmax_of_rows(x, op, result);
-  if (runs_on_columns(x, d)) return softmax_of_columns(x, d, op, result);
-  return transpose(softmax_of_rows(transpose(x, d, -1), op, result), d, -1);
+  if (x.device().type == DeviceType::cpu && !x.is_contiguous()) {
+    const MemoryOrder ordered(x);
+    return ordered.restored(softmax_of(ordered.x(), ordered.place(d), op, result));
+  }
+  return softmax_of(x, d, op, result);
 }
 
 }  // namespace
