@@ -16,7 +16,7 @@ struct Axis {
   int size;  // -1, for one axis of a list: what the other sizes leave
 };
 
-// Returns a layout's axes, including those of size 1: data outermost, then pipeline, sequence,
+// Returns a layout's axes, including axes of size 1: data outermost, then pipeline, sequence,
 // tensor. Ranks of one tensor group, which communicate most, are thus adjacent.
 std::vector<Axis> axes_of(const Layout& layout);
 

@@ -81,7 +81,7 @@ class HybridParallelPlugin : public Plugin {
   HybridParallelPlugin(HybridParallelOptions options, Mesh mesh);
   struct Stepped {
     Optimizer optimizer;
-    std::shared_ptr<Parameters> parameters;  // including those of groups added later
+    std::shared_ptr<Parameters> parameters;  // groups that are added later join them
     GradientAgreement agreement;
   };
   // Partitions layers and sequences.

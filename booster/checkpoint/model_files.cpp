@@ -158,7 +158,7 @@ std::vector<std::string> names_in(const TensorMap& tensors) {
   return names;
 }
 
-// Converts the tensors of files to those of a session, with the session's names.
+// Converts tensors of files to tensors of a session, with the session's names.
 class FromFiles {
  public:
   FromFiles(const BoostedModel& model, const Names& names, const ModelFiles& files)

@@ -58,7 +58,7 @@ int64_t side_of(int64_t patches) {
 }
 
 // Resizes embeddings of shape (1, 1 + patches, features). The class token's embedding stays; the
-// others are those of a square grid.
+// others belong to a square grid.
 Tensor resized_positions(const Tensor& stored, const Shape& wanted, const std::string& what) {
   const bool alike = stored.ndim() == 3 && wanted.ndim() == 3 && stored.size(0) == 1 &&
                      stored.size(2) == wanted[2];

@@ -21,7 +21,7 @@ using onnx::Layers;
 using Value = Graph::Value;
 using Sizes = std::vector<int64_t>;
 
-constexpr double batch_norm_eps = 1e-5;  // that of ResNet-20
+constexpr double batch_norm_eps = 1e-5;  // ResNet-20's
 
 Value vit_embedding(Graph& graph, Layers& layers, const Value& image) {
   const Tensor& kernel = layers.tensor("patch_embed.proj.weight");

@@ -2,7 +2,7 @@
 // step on all ranks (loss_mean "rows"). Without it each batch has its own mean, and ranks average
 // those.
 //
-// With L[i] the mean of batch i and n[i] its divisor (core/nn/criterion.h), gradients are those of
+// With L[i] the mean of batch i and n[i] its divisor (core/nn/criterion.h), the loss of a step is
 //
 //   sum over i (n[i] L[i]) / sum over i (n[i])
 //

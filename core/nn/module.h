@@ -142,7 +142,7 @@ class Module : public std::enable_shared_from_this<Module> {
   // the new dtype or device. Drops gradients.
   void to(DType dtype);
   void to(Device device);
-  // As above for this module's own parameters and buffers, without those of its submodules.
+  // As above for this module's own parameters and buffers only, not for its submodules.
   void convert_own(DType dtype);
 
   // --- hooks; the returned number removes one

@@ -93,7 +93,7 @@ void Trainer::announce() {
     progress_->say("mixed_precision auto: " + auto_precision().reason);
 }
 
-// Writes the hardware and software behind the result; finish() adds what is known at the end.
+// Writes the hardware and software that gave the result; finish() adds what is known at the end.
 void Trainer::write_run_record() {
   files_->record = {{"config", config_.to_json()},
                     {"command", command_line()},

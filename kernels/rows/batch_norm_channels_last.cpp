@@ -209,7 +209,7 @@ class Gradient {
   bool relu_;
 };
 
-// Each block's sums of g and of g (x - center), g being that of the normalised numbers.
+// Each block's sums of g and of g (x - center). g is the gradient of the normalised values.
 template <class T, class C>
 Partials<C> block_gradients(const BatchNormBackward& norm, const Layout& layout,
                             const Tables<C>& tables) {

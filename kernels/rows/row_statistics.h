@@ -57,7 +57,7 @@ template <class C>
   return {mean, squares - mean.rest * mean.rest, eps};
 }
 
-// Of numbers near to zero; else variance tells (is_far_from_zero).
+// Statistics of values near zero. Whether they were near shows in the variance (is_far_from_zero).
 template <class C>
 Statistics<C> statistics_near_zero(const C* x, int64_t n, double eps) {
   const C mean = row_sum(x, n) / C(n);

@@ -27,7 +27,7 @@ void check_layers(const Model& model, const std::vector<std::string>& layers) {
           legal_names(layer, legal));
 }
 
-// A layer's name selects its parameters and buffers, and those of the layers below it.
+// A layer's name selects its parameters and buffers, and its sublayers' too.
 std::vector<Tensor> tensors_called(const Model& model, const std::vector<std::string>& names) {
   const StateDict state = model.state_dict();
   std::vector<std::string> legal;

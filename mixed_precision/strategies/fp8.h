@@ -2,7 +2,7 @@
 // gradients, with one scale per tensor; everything else as in bf16. Parameters stay f32. The 8-bit
 // scales keep gradients in range, so the loss is not scaled.
 //
-// On every processor the values are exactly those of 8-bit matrix units, up to the order of sums
+// Every processor computes exactly the values of 8-bit matrix units, up to the order of sums
 // (fp8_linear.h). A layer runs in bf16 if `exclude` names it or if its sizes are not multiples of
 // 16, as those units require; notes() lists these layers and the reasons. A batch may have any
 // number of rows: padding them with zeros gives the same results.

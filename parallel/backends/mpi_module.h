@@ -1,4 +1,4 @@
-// The MPI library behind a table of functions, in a module loaded only on use
+// The MPI library as a table of functions, in a module loaded only on use
 // (parallel/backends/mpi.cpp): programs also run where MPI is not installed.
 //
 // The caller ensures that only one thread at a time is in any of these.

@@ -19,7 +19,7 @@ namespace booster {
 namespace {
 
 // Up to this size, times the number of other machines, one message to each is faster than a ring:
-// its cost is that of a few hops (figures in docs/machines.md).
+// it costs a few hops (figures in docs/machines.md).
 constexpr int64_t small_bytes = 16 << 10;
 // The maximum difference between the timeouts of the network and of shared memory.
 constexpr auto both_times = std::chrono::milliseconds(500);

@@ -48,7 +48,7 @@ void withdraw_note(RankNote kind) {
 namespace {
 std::mutex name_mutex;
 std::string& name_of_process() {
-  static auto* const name = new std::string;  // errors are told until the very end
+  static auto* const name = new std::string;  // errors are printed until the very end
   return *name;
 }
 }  // namespace

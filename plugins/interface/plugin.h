@@ -74,8 +74,7 @@ class Plugin : public NoteTaker {
   virtual void agree(Tensor& /*numbers*/, Among) {}
 
   // --- the step of one optimizer, in this order
-  // Exchanges those of its gradients that are still local to this rank. Throws if a gradient is
-  // missing.
+  // Exchanges its gradients that are still local to this rank. Throws if a gradient is missing.
   virtual void sync_grads(const Optimizer&) {}
   // Called after the update, for ranks that update parts of the parameters.
   virtual void sync_params(const Optimizer&) {}

@@ -1,5 +1,5 @@
-// loss_mean = "rows": gradients are those of one mean over all rows that count, for any ranks,
-// batches and micro-batches of a step.
+// loss_mean = "rows": a step takes the gradients of one mean over all rows that count, for any
+// ranks, batches and micro-batches.
 #include "booster/booster.h"
 #include "tests/error_of.h"
 #include "tests/parallel/ranks.h"

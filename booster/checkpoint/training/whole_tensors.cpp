@@ -17,7 +17,7 @@ namespace booster {
 
 namespace {
 
-// The model's tensors that join_model rounds stand beside the strategy's own, under this.
+// Prefix of the model's tensors that join_model rounds, which are saved with the strategy's own.
 constexpr std::string_view rounded_prefix = "model.";
 // A parameter's count of steps travels with its tensors: ranks may hold different parameters.
 constexpr std::string_view steps_suffix = ".steps";

@@ -29,7 +29,7 @@ std::function<bool(const OptionValues&)> option_is(std::string name, T value) {
   return [=](const OptionValues& values) { return values.get<T>(name) == value; };
 }
 
-// Returns a sentence for each row that applies, about those of its options that differ from their
+// Returns a sentence for each row that applies. It names the row's options that differ from their
 // defaults: "master_grad, excluded_layers have no effect at level O1". Names each option once.
 std::vector<std::string> told_of_idle(const IdleTable& table, const OptionTable& options,
                                       const OptionValues& values);

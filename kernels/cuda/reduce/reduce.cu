@@ -89,7 +89,7 @@ struct TensorRun {
   Space kept, reduced;
   int64_t count;  // of the elements of one output
   bool is_dense;
-  // nvcc takes half a minute for those of f64 and integers, which are rare.
+  // Not for f64 and integers, which are rare: nvcc takes half a minute to compile them.
   static constexpr bool has_quads = __is_same(C, float);
 
   template <class Fold>

@@ -1,5 +1,5 @@
 // Batch normalisation of (n, channels, ...), as kernels/rows/batch_norm.cpp defines it. Statistics
-// are those of the planes, merged over the samples: there are more planes than channels.
+// of the planes are merged over the samples: there are more planes than channels.
 #include "kernels/cuda/rows/planes.cuh"
 
 namespace booster::kernels::BOOSTER_VARIANT {

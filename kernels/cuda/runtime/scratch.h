@@ -1,4 +1,4 @@
-// The memory behind take_scratch.
+// The memory that take_scratch returns.
 #pragma once
 
 #include <cstddef>

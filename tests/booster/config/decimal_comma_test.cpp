@@ -1,4 +1,4 @@
-// Numbers in text under a locale whose decimal point is a comma, as that of Germany.
+// Numbers in text under a locale whose decimal point is a comma, such as German.
 #include "booster/checkpoint/folder/checkpoint.h"
 #include "booster/config/config.h"
 #include "booster/numerics/dump_compare.h"

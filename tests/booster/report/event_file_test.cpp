@@ -88,7 +88,7 @@ struct Scalar {
   float value = 0;
 };
 
-// Returns the scalars of all summaries. Field numbers are those of event.proto and summary.proto.
+// Returns the scalars of all summaries. Field numbers are from event.proto and summary.proto.
 std::vector<Scalar> scalars_of(const std::string& file) {
   std::vector<Scalar> scalars;
   for (const std::string& record : records_of(file)) {
