@@ -38,17 +38,6 @@ Parameters train(const Json& file, const Json& one, DType dtype) {
   return parameters;
 }
 
-template <class F>
-void check_error(F&& f, const std::string& part) {
-  try {
-    f();
-    FAIL("no error; want one with: " << part);
-  } catch (const Error& error) {
-    const bool found = std::string(error.what()).find(part) != std::string::npos;
-    CHECK_MESSAGE(found, "got: " << error.what() << "; want: " << part);
-  }
-}
-
 }  // namespace
 
 TEST_CASE("optimizers agree with PyTorch and timm in f64 and f32") {
@@ -223,106 +212,6 @@ TEST_CASE("a step renews the copy that autocast keeps of a weight") {
   CHECK(values_of(cast(w, DType::bf16)) == std::vector<float>{0.5f, 1.5f});
 }
 
-TEST_CASE("groups override options, and only by legal names and values") {
-  Tensor a = leaf({1}), b = leaf({1});
-  auto optimizer = SGD({{{{"a", a}}}, {{{"b", b}}, {{"lr", 0.5}}}}, {.lr = 0.1});
-  set_grad(a, {1});
-  set_grad(b, {1});
-  optimizer.step();
-  CHECK(values_of(a)[0] == doctest::Approx(0.9));
-  CHECK(values_of(b)[0] == doctest::Approx(0.5));
-  CHECK(optimizer.group_count() == 2);
-  CHECK(optimizer.lr(1) == 0.5);
-  const ParameterGroups typo = {ParameterGroup{{{"a", a}}, {{"momentun", 0.5}}}};
-  check_error([&] { SGD(typo, {}); }, "sgd: no such option; got momentun");
-  check_error([&] { SGD(typo, {}); }, "did you mean momentum?");
-  check_error([&] { optimizer.set_option(0, "lr", -1); }, "sgd: lr is out of range; got -1");
-  check_error([&] { optimizer.options(2); }, "no such parameter group; got 2, want 0 to 1");
-  optimizer.set_lr(0.25);
-  CHECK(optimizer.lr(0) == 0.25);
-  CHECK(optimizer.lr(1) == 0.25);
-}
-
-TEST_CASE("a group takes betas as the optimizer itself does") {
-  Tensor a = leaf({1}), b = leaf({1}), c = leaf({1});
-  const AdamW optimizer({{{{"a", a}}},
-                         {{{"b", b}}, {{"lr", 0.5}, {"betas", {0.8, 0.9}}}},
-                         {{{"c", c}}, {{"betas", std::pair(0.7, 0.95)}, {"eps", 1e-6}}}},
-                        {.betas = {0.85, 0.99}});
-  const auto betas = [&](int group) {
-    const auto& options = optimizer.options(group);
-    return std::pair(options.at("beta1"), options.at("beta2"));
-  };
-  CHECK(betas(0) == std::pair(0.85, 0.99));
-  CHECK(betas(1) == std::pair(0.8, 0.9));
-  CHECK(betas(2) == std::pair(0.7, 0.95));
-  CHECK(optimizer.lr(1) == 0.5);
-  check_error(
-      [&] {
-        GroupOptions({{"betas", 0.9}});
-      },
-      "betas: got one number, want two, as {0.9, 0.999}");
-  check_error([&] { GroupOptions({{"lr", {0.1, 0.2}}}); }, "lr: got two numbers, want one");
-  check_error(
-      [&] {
-        GroupOptions({{"beta2", 0.9}, {"betas", {0.9, 0.95}}});
-      },
-      "beta2 is given twice");
-  const ParameterGroups wrong = {ParameterGroup{{{"a", a}}, {{"betas", {0.9, 1}}}}};
-  check_error([&] { AdamW(wrong, {}); }, "adamw: beta2 is out of range; got 1");
-  check_error([&] { SGD(wrong, {}); }, "sgd: no such option; got beta1");
-}
-
-TEST_CASE("wrong options are refused with what was got and wanted") {
-  const Tensor w = leaf({1});
-  check_error([&] { SGD({w}, {.lr = -0.1}); },
-              "lr is out of range; got -0.1, want a finite number");
-  check_error([&] { SGD({w}, {.lr = NAN}); }, "lr is out of range; got nan");
-  check_error([&] { SGD({w}, {.momentum = -1}); }, "momentum is out of range");
-  check_error([&] { SGD({w}, {.nesterov = true}); }, "nesterov needs momentum without dampening");
-  check_error([&] { SGD({w}, {.momentum = 0.9, .dampening = 0.1, .nesterov = true}); },
-              "got momentum 0.9 and dampening 0.1");
-  check_error(
-      [&] {
-        Adam({w}, {.betas = {0.9, 1.0}});
-      },
-      "adam: beta2 is out of range; got 1, want a number from 0 to below 1");
-  check_error([&] { AdamW({w}, {.eps = -1}); }, "adamw: eps is out of range");
-  check_error([&] { LAMB({w}, {.weight_decay = INFINITY}); }, "lamb: weight_decay is out of range");
-  check_error([&] { make_optimizer("adamv", {w}, {}); }, "no such optimizer; got adamv");
-  check_error([&] { make_optimizer("sgd", {w}, {{"beta1", 0.5}}); }, "no such option; got beta1");
-}
-
-TEST_CASE("wrong parameters are refused by name") {
-  const Tensor w = leaf({1}), integers = arange(3);
-  check_error([&] { SGD(Parameters{}, {}); }, "no parameters; got an empty list");
-  check_error(
-      [&] {
-        SGD(Parameters{{"a", w}, {"b", w}}, {});
-      },
-      "a parameter is given twice; got a and b");
-  check_error(
-      [&] {
-        SGD(Parameters{{"a", w}, {"a", leaf({1})}}, {});
-      },
-      "two parameters are called a");
-  check_error(
-      [&] {
-        SGD(Parameters{{"n", integers}}, {});
-      },
-      "parameter n is not floating; got i64");
-  check_error(
-      [&] {
-        SGD(Parameters{{"r", w * 2}}, {});
-      },
-      "parameter r is the result of an operation; want a leaf");
-  check_error([&] { SGD(Parameters{{"u", Tensor()}}, {}); }, "parameter u is undefined");
-  auto optimizer = SGD(Parameters{{"w", w}}, {});
-  check_error([&] { optimizer.set_master("w", zeros({1})); }, "parameter w needs none; got f32");
-  check_error([&] { optimizer.set_master("v", zeros({1})); }, "no such parameter; got v");
-  check_error([&] { optimizer.add_group({{{"again", w}}}); }, "given twice; got w and again");
-}
-
 TEST_CASE("clipping before a step gives what clipped gradients give, and returns the norm") {
   Tensor a = leaf({0, 0}), b = leaf({0, 0});
   set_grad(a, {3, 4});
@@ -403,26 +292,4 @@ TEST_CASE("a step with a closure computes the loss on the tape, steps once and r
   }
   CHECK(calls == 2);
   CHECK(w.to_vector<float>()[0] == doctest::Approx(3 * 0.64));
-}
-
-TEST_CASE("a group that joins after a clip by norm is not clipped, and an error leaves no group") {
-  const Tensor a = zeros({1}).requires_grad_(), b = zeros({1}).requires_grad_();
-  Optimizer optimizer = SGD({{{{"a", a}}}}, {.lr = 1});
-  a.set_grad(full({1}, 10));
-  b.set_grad(full({1}, 10));
-  optimizer.clip_grad_by_norm(1);
-  optimizer.add_group({{{"b", b}}});
-  optimizer.step();
-  CHECK(a.item() == doctest::Approx(-1));
-  CHECK(b.item() == doctest::Approx(-10));
-  std::vector<std::string> seen;
-  optimizer.on_new_group([&](Optimizer& owner, const Parameters& added) {
-    CHECK(owner == optimizer);
-    seen.push_back(added[0].name);
-    check(added[0].name != "bad", "not this one");
-  });
-  CHECK_THROWS_AS(optimizer.add_group({{{"bad", zeros({1}).requires_grad_()}}}), Error);
-  CHECK(optimizer.group_count() == 2);
-  optimizer.add_group({{{"good", zeros({1}).requires_grad_()}}});
-  CHECK(seen == std::vector<std::string>{"bad", "good"});
 }
