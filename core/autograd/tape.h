@@ -214,9 +214,16 @@ inline thread_local bool results_are_marked = false;
 void mark_result(const Tensor& y, std::span<const Tensor> inputs);
 void mark_made_by_op(const Tensor& y, bool made);
 bool was_made_by_op(const Tensor& x);
+
+class OpRecorder;  // core/autograd/op_recorder.h
+// The thread's recorder; null: none.
+inline thread_local OpRecorder* op_recorder = nullptr;
+// Reports to the recorder, which must exist, that an op returned these results.
+void note_result(const char* name, std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+
 // Returns whether `record` has anything to do for this call.
 inline bool is_watched(std::initializer_list<Tensor> inputs) {
-  return must_record(inputs) || current_observer() || results_are_marked;
+  return must_record(inputs) || current_observer() || results_are_marked || op_recorder;
 }
 
 // Marks outputs as results of the node.
@@ -255,6 +262,7 @@ template <class F>
 Tensor record(Tensor y, const char* name, std::initializer_list<Tensor> inputs, F formula) {
   if (OpObserver* observer = current_observer()) [[unlikely]]
     observer->op_returned(name, {inputs.begin(), inputs.size()}, y);
+  if (op_recorder) [[unlikely]] note_result(name, {inputs.begin(), inputs.size()}, {&y, 1});
   if (results_are_marked) [[unlikely]] mark_result(y, {inputs.begin(), inputs.size()});
   if (!must_record(inputs)) return y;
   attach(Reference<Node>(new ClosureNode<F, false>(name, inputs, 1, std::move(formula))), {&y});
@@ -266,6 +274,7 @@ template <class F>
 Tensor record(Tensor y, const char* name, const std::vector<Tensor>& inputs, F formula) {
   if (OpObserver* observer = current_observer()) [[unlikely]]
     observer->op_returned(name, inputs, y);
+  if (op_recorder) [[unlikely]] note_result(name, inputs, {&y, 1});
   if (results_are_marked) [[unlikely]] mark_result(y, inputs);
   bool wanted = false;
   for (const Tensor& input : inputs) wanted |= must_record({input});
@@ -282,6 +291,8 @@ void record_many(std::span<Tensor* const> outputs, const char* name,
   if (OpObserver* observer = current_observer()) [[unlikely]]
     for (const Tensor* y : outputs)
       observer->op_returned(name, {inputs.begin(), inputs.size()}, *y);
+  if (op_recorder) [[unlikely]]
+    for (const Tensor* y : outputs) note_result(name, {inputs.begin(), inputs.size()}, {y, 1});
   if (results_are_marked) [[unlikely]]
     for (const Tensor* y : outputs) mark_result(*y, {inputs.begin(), inputs.size()});
   if (!must_record(inputs)) return;

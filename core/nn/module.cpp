@@ -1,6 +1,7 @@
 #include "core/nn/module.h"
 
 #include "core/autograd/gradient_keeper.h"
+#include "core/autograd/op_recorder.h"
 #include "core/autograd/tape.h"
 #include "core/nn/replace.h"
 #include "core/tensor/absence.h"
@@ -25,16 +26,20 @@ class Distinct {
   std::unordered_set<const TensorBody*> seen_;
 };
 
-// Reports to the observer, if there is one, which module runs.
+// Reports to the observer and the thread's recorder, if there are any, which module runs.
 class ObservedModule {
  public:
   explicit ObservedModule(const Module& module) : module_(module), observer_(current_observer()) {
     if (observer_) [[unlikely]]
       observer_->module_begins(module);
+    if (op_recorder) [[unlikely]]
+      op_recorder->module_begins(module);
   }
   ~ObservedModule() {
     if (observer_ && observer_ == current_observer()) [[unlikely]]
       observer_->module_ends(module_);
+    if (op_recorder) [[unlikely]]
+      op_recorder->module_ends();
   }
   ObservedModule(const ObservedModule&) = delete;
   ObservedModule& operator=(const ObservedModule&) = delete;

@@ -2,6 +2,7 @@
 // one batched product of permuted tensors.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
+#include "core/autograd/op_recorder.h"
 #include "core/autograd/ops/defined.h"
 
 #include <algorithm>
@@ -227,7 +228,10 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) 
   Term y = terms[0];
   for (size_t i = 1; i < terms.size(); ++i)
     y = product(y, terms[i], labels_behind(terms, i, result));
-  return arranged(y, result).x;
+  const Tensor sums = arranged(y, result).x;
+  if (op_recorder) [[unlikely]]
+    note_op("einsum", given, {sums}, {{"equation", equation}});
+  return sums;
 }
 
 }  // namespace booster

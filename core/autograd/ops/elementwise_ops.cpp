@@ -1,6 +1,7 @@
 // Elementwise functions: the rows of kernels/elementwise.def with their tape records.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
+#include "core/autograd/op_recorder.h"
 #include "core/autograd/ops/elementwise_slopes.h"
 #include "core/autograd/overwrite.h"
 #include "core/autograd/tape.h"
@@ -94,11 +95,13 @@ Tensor unary(UnaryOp kind, Tensor x) {
   check(x.defined(), "{}: argument is undefined", row.name);
   check_numbers(row.name, x.dtype() == DType::boolean && !takes_bool(kind));
   apply_policy(row.op, {&x});
+  const Tensor given = x;
   if (!is_floating(x.dtype()) && !keeps_integers(kind)) x = untracked::cast(x, DType::f32);
   if (kind == UnaryOp::square && x.dtype() == DType::boolean) x = untracked::cast(x, DType::i64);
   Tensor y = empty_in_order_of(x, x.dtype());
   kernels::on(x.device()).unary(kind, y.view(), x.view());
   if (!is_watched({x})) return y;
+  if (op_recorder) [[unlikely]] note_op(row.name, {given}, {y});
   const SavedInput saved_x = row.of_first.x ? SavedInput(x) : SavedInput();
   const SavedResult saved_y = row.of_first.y ? SavedResult(y) : SavedResult();
   return record(y, row.name, {x}, twice([=](const Tensor& g, Gradients& d) {
@@ -266,6 +269,8 @@ Tensor binary_scalar(BinaryOp kind, Tensor x, double value, bool scalar_first) {
   Tensor y = empty_in_order_of(x, dtype);
   kernels::on(x.device()).binary_scalar(kind, y.view(), x.view(), value, scalar_first);
   if (!is_watched({x})) return y;
+  if (op_recorder) [[unlikely]]
+    note_op(row.name, {x}, {y}, {{"number", value}, {"number_first", scalar_first}});
   if (has_ties(kind) && is_floating(dtype)) value = rounded(value, dtype);
   const Needs needs = row.needs(true, true);
   const SavedInput saved_x = needs.a || needs.b ? SavedInput(x) : SavedInput();
@@ -295,6 +300,7 @@ Tensor binary_scalar(BinaryOp kind, Tensor x, double value, bool scalar_first) {
 // Compares in the promoted dtype, as torch does.
 Tensor compare(const char* name, CompareOp kind, Tensor a, Tensor b) {
   check_device(name, a, b);
+  const Tensor given_a = a, given_b = b;
   const DType dtype = promoted(a, b);
   for (Tensor* x : {&a, &b})
     if (!is_converted_alike(*x, dtype)) *x = untracked::cast(*x, dtype);
@@ -303,6 +309,7 @@ Tensor compare(const char* name, CompareOp kind, Tensor a, Tensor b) {
   kernels::on(a.device())
       .compare(kind, truth.view(), untracked::expand(a, shape).view(),
                untracked::expand(b, shape).view());
+  if (op_recorder) [[unlikely]] note_op(name, {given_a, given_b}, {truth});
   return truth;
 }
 
@@ -388,6 +395,7 @@ Tensor where(const Tensor& condition, const Tensor& a_, const Tensor& b_) {
   kernels::on(y.device())
       .where(y.view(), mask.view(), untracked::expand(a, shape).view(),
              untracked::expand(b, shape).view());
+  if (op_recorder) [[unlikely]] note_op("where", {condition, a, b}, {y});
   return record(
       y, "where", {a, b},
       twice([mask = Saved(mask), of_a = Operand{a.shape(), a.dtype()},

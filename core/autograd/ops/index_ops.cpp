@@ -4,6 +4,7 @@
 
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
+#include "core/autograd/op_recorder.h"
 #include "core/autograd/ops/vectors.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/checks/checked_index.h"
@@ -184,7 +185,10 @@ Tensor index_select(const Tensor& given, int64_t dim, const Tensor& index) {
   }
   apply_policy(Op::index_select, {&x});
   const int d = normal_dim("index_select", dim, x.ndim());
-  return slices_of("index_select", x, d, places, places, 0);
+  const Tensor y = slices_of("index_select", x, d, places, places, 0);
+  if (op_recorder) [[unlikely]]
+    note_op("index_select", {x, index}, {y}, {{"dim", d}});
+  return y;
 }
 
 Tensor slices_at(const char* op, const Tensor& x, int dim, const Tensor& positions) {
@@ -194,7 +198,10 @@ Tensor slices_at(const char* op, const Tensor& x, int dim, const Tensor& positio
   Shape shape = x.shape();
   shape.erase(dim);
   for (int i = 0; i < positions.ndim(); ++i) shape.insert(dim + i, positions.shape()[i]);
-  return reshape(slices_of(op, x, dim, places, given, -size), shape);
+  const Tensor y = reshape(slices_of(op, x, dim, places, given, -size), shape);
+  if (op_recorder) [[unlikely]]
+    note_op("index_select", {x, positions}, {y}, {{"dim", dim}});
+  return y;
 }
 
 Tensor gather(const Tensor& given, int64_t dim, const Tensor& index) {
@@ -206,6 +213,8 @@ Tensor gather(const Tensor& given, int64_t dim, const Tensor& index) {
   const int d = normal_dim("gather", dim, x.ndim());
   const Tensor places = places_in("gather", x, d, index);
   const Found found = found_at(x, d, places);
+  if (op_recorder) [[unlikely]]
+    note_op("gather", {x, index}, {found.values}, {{"dim", d}});
   return record_gather(found.values, x, d,
                        checked_places("gather", found.bad_index, places, x.shape()[d]));
 }
@@ -217,7 +226,10 @@ Tensor scatter(const Tensor& given, int64_t dim, const Tensor& index, const Tens
     return reshape(scatter(as_vector(x), dim, as_vector(index), as_vector(src)), x.shape());
   apply_policy(Op::scatter, {&x, &src});
   const Scatter to = checked("scatter", x, dim, index, src);
-  return written_at(to.x, to.d, to.places, to.numbers);
+  const Tensor y = written_at(to.x, to.d, to.places, to.numbers);
+  if (op_recorder) [[unlikely]]
+    note_op("scatter", {to.x, index, to.numbers}, {y}, {{"dim", to.d}});
+  return y;
 }
 
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, double value) {
@@ -233,7 +245,10 @@ Tensor scatter_add(const Tensor& given, int64_t dim, const Tensor& index, const 
     return reshape(scatter_add(as_vector(x), dim, as_vector(index), as_vector(src)), x.shape());
   apply_policy(Op::scatter_add, {&x, &src});
   const Scatter to = checked("scatter_add", x, dim, index, src);
-  return added_at(to.x, to.d, to.places, to.numbers);
+  const Tensor y = added_at(to.x, to.d, to.places, to.numbers);
+  if (op_recorder) [[unlikely]]
+    note_op("scatter_add", {to.x, index, to.numbers}, {y}, {{"dim", to.d}});
+  return y;
 }
 
 }  // namespace booster

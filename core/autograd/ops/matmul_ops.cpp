@@ -4,6 +4,7 @@
 #include "core/autograd/layer_gradients.h"
 #include "core/autograd/layer_split.h"
 #include "core/autograd/op_policy.h"
+#include "core/autograd/op_recorder.h"
 #include "core/autograd/tape.h"
 #include "kernels/catalogue.h"
 
@@ -147,6 +148,8 @@ Tensor matmul(const Tensor& given_a, const Tensor& given_b) {
   Tensor y = matmul_matrices(vector_a ? unsqueeze(a, 0) : a, vector_b ? unsqueeze(b, 1) : b);
   if (vector_b) y = squeeze(y, -1);
   if (vector_a) y = squeeze(y, vector_b ? -1 : -2);
+  if (op_recorder) [[unlikely]]
+    note_op("matmul", {a, b}, {y});
   return y;
 }
 

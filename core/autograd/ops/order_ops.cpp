@@ -1,6 +1,7 @@
 // Functions that depend on the order of elements along a dimension.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
+#include "core/autograd/op_recorder.h"
 #include "core/autograd/ops/defined.h"
 #include "core/autograd/ops/vectors.h"
 #include "core/autograd/tape.h"
@@ -16,7 +17,10 @@ Tensor order_of(const Tensor& x, int d, bool descending, int64_t count) {
   shape[shape.ndim() - 1] = count;
   const Tensor index = empty(shape, {DType::i64, x.device()});
   kernels::on(x.device()).sort_rows(index.view(), rows.view(), descending);
-  return untracked::contiguous(untracked::transpose(index, d, -1));
+  const Tensor y = untracked::contiguous(untracked::transpose(index, d, -1));
+  if (op_recorder) [[unlikely]]
+    note_op("order", {x}, {y}, {{"dim", d}, {"descending", descending}, {"count", count}});
+  return y;
 }
 
 std::pair<Tensor, Tensor> ordered(Op op, const Tensor& given, int64_t dim, bool descending,
@@ -27,7 +31,7 @@ std::pair<Tensor, Tensor> ordered(Op op, const Tensor& given, int64_t dim, bool 
   if (x.ndim() == 0) {
     if (count == 0) count = 1;  // as in torch
     const auto [values, index] = ordered(op, as_vector(x), dim, descending, count);
-    return {reshape(values, {}), untracked::reshape(index, {})};
+    return {reshape(values, {}), reshape(index, {})};
   }
   apply_policy(op, {&x});
   const PolicyScope inside(nullptr);
@@ -43,6 +47,8 @@ std::pair<Tensor, Tensor> ordered(Op op, const Tensor& given, int64_t dim, bool 
 Tensor running_sum(const Tensor& x, int d, bool reverse, DType dtype) {
   const Tensor y = empty(x.shape(), {dtype, x.device()});
   kernels::on(x.device()).cumsum(y.view(), untracked::contiguous(x).view(), d, reverse);
+  if (op_recorder) [[unlikely]]
+    note_op("cumsum", {x}, {y}, {{"dim", d}, {"reverse", reverse}});
   return record(y, "cumsum", {x},
                 twice([d, reverse, from = x.dtype()](const Tensor& g, Gradients& grads) {
                   grads[0] = cast(running_sum(g, d, !reverse, g.dtype()), from);

@@ -1,6 +1,7 @@
 // Functions that split tensors or change some of their elements, composed of other functions.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
+#include "core/autograd/op_recorder.h"
 #include "core/autograd/ops/defined.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/channels_last.h"
@@ -9,6 +10,7 @@
 #include "kernels/catalogue.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace booster {
@@ -52,7 +54,10 @@ Tensor placed_into_zeros(const Tensor& g, const Strided& part, const Shape& whol
 
 // Records parts that make up x. `join` joins their gradients, with zeros where none arrived.
 template <class Join>
-void record_parts(const char* name, std::vector<Tensor>& parts, const Tensor& x, Join join) {
+void record_parts(const char* name, std::vector<Tensor>& parts, const Tensor& x, int dim,
+                  Join join) {
+  if (op_recorder) [[unlikely]]
+    note_op(name, {x}, parts, {{"dim", dim}});
   std::vector<Shape> shapes;
   for (const Tensor& part : parts) shapes.push_back(part.shape());
   record_many(parts, name, {x},
@@ -93,7 +98,7 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
     parts.push_back(untracked::narrow(x, d, at, size));
     at += size;
   }
-  record_parts("split", parts, x, [d](const std::vector<Tensor>& g) { return cat(g, d); });
+  record_parts("split", parts, x, d, [d](const std::vector<Tensor>& g) { return cat(g, d); });
   return parts;
 }
 
@@ -111,13 +116,16 @@ std::vector<Tensor> unbind(const Tensor& x, int64_t dim) {
   const int d = normal_dim("unbind", dim, x.ndim());
   std::vector<Tensor> parts;
   for (int64_t i = 0; i < x.shape()[d]; ++i) parts.push_back(untracked::select(x, d, i));
-  record_parts("unbind", parts, x, [d](const std::vector<Tensor>& g) { return stack(g, d); });
+  record_parts("unbind", parts, x, d, [d](const std::vector<Tensor>& g) { return stack(g, d); });
   return parts;
 }
 
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
   check_defined("narrow", x);
   const Tensor y = untracked::narrow(x, dim, start, length);
+  if (op_recorder) [[unlikely]]
+    note_op("slice", {x}, {y},
+            {{"dim", dim}, {"start", start}, {"end", start + length}, {"step", 1}});
   return part_of("narrow", x, y, {normal_dim("narrow", dim, x.ndim()), start, length, 1});
 }
 
@@ -126,6 +134,8 @@ Tensor select(const Tensor& x, int64_t dim, int64_t index) {
   const Tensor y = untracked::select(x, dim, index);
   const int d = normal_dim("select", dim, x.ndim());
   const Strided part = {d, index < 0 ? index + x.shape()[d] : index, 1, 1};
+  if (op_recorder) [[unlikely]]
+    note_op("select", {x}, {y}, {{"dim", d}, {"index", index}});
   return record(y, "select", {x}, twice([=, from = x.shape()](const Tensor& g, Gradients& grads) {
                   grads[0] = placed_into_zeros(unsqueeze(g, d), part, from);
                 }));
@@ -142,7 +152,14 @@ Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start, std::op
   const int64_t size = x.shape()[d];
   const int64_t from = position(start, 0, size), to = position(end, size, size);
   const Strided part = {d, from, to > from ? (to - from - 1) / step + 1 : 0, step};
-  return part_of("slice", x, part.of(x), part);
+  const Tensor y = part.of(x);
+  if (op_recorder) [[unlikely]]
+    note_op("slice", {x}, {y},
+            {{"dim", d},
+             {"start", start.value_or(0)},
+             {"end", end.value_or(std::numeric_limits<int64_t>::max())},
+             {"step", step}});
+  return part_of("slice", x, y, part);
 }
 
 Tensor flip(const Tensor& x, const std::vector<int64_t>& dims) {
@@ -210,7 +227,10 @@ Tensor one_hot(const Tensor& index, int64_t classes) {
     fail("one_hot: index out of range; got {} at position {}, want 0 to {}",
          index.to_vector<int64_t>()[static_cast<size_t>(at)], at, classes - 1);
   const Tensor numbers = arange(classes, {DType::i64, index.device()});
-  return untracked::cast(equal(untracked::unsqueeze(index, -1), numbers), DType::i64);
+  const Tensor y = untracked::cast(equal(untracked::unsqueeze(index, -1), numbers), DType::i64);
+  if (op_recorder) [[unlikely]]
+    note_op("one_hot", {index}, {y}, {{"classes", classes}});
+  return y;
 }
 
 }  // namespace booster

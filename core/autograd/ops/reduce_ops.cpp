@@ -2,6 +2,7 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/memory_order.h"
 #include "core/autograd/op_policy.h"
+#include "core/autograd/op_recorder.h"
 #include "core/autograd/ops/defined.h"
 #include "core/autograd/tape.h"
 #include "kernels/catalogue.h"
@@ -53,6 +54,13 @@ DType sum_dtype(Op op, const Tensor& x) {
   return wants_f32_result(op, x) ? DType::f32 : x.dtype();
 }
 
+// Reports a reduction to the thread's recorder, if there is one.
+void note_reduction(const char* name, const Tensor& x, const Tensor& y,
+                    const std::vector<int64_t>& dims, bool keep_dims, bool unbiased = false) {
+  if (op_recorder) [[unlikely]]
+    note_op(name, {x}, {y}, {{"dims", dims}, {"keep_dims", keep_dims}, {"unbiased", unbiased}});
+}
+
 // g back to x's shape and dtype, as a broadcast view where no factor changes it.
 Tensor spread(const Tensor& g, const Shape& kept, const Shape& shape, DType dtype) {
   return expand(cast(reshape(g, kept), dtype), shape);
@@ -72,6 +80,7 @@ Tensor extreme(ReduceOp kind, Op op, const Tensor& given, const std::vector<int6
   apply_policy(op, {&x});
   const Tensor y = reduce_to(kind, x, to.kept, x.dtype());
   const Tensor shaped = untracked::reshape(y, keep_dims ? to.kept : to.squeezed);
+  note_reduction(name, x, shaped, dims, keep_dims);
   return record(
       shaped, name, {x},
       [x = Saved(x), y = Saved(y), kept = to.kept, shares](const Tensor& g, Gradients& d) {
@@ -90,9 +99,11 @@ Tensor sum(const Tensor& given, const std::vector<int64_t>& dims, bool keep_dims
   Tensor x = given;
   const Reduced to = reduced_shapes("sum", x, dims);
   apply_policy(Op::sum, {&x});
-  const Tensor y = reduce_to(ReduceOp::sum, x, to.kept, sum_dtype(Op::sum, x));
+  const Tensor all = reduce_to(ReduceOp::sum, x, to.kept, sum_dtype(Op::sum, x));
+  const Tensor y = untracked::reshape(all, keep_dims ? to.kept : to.squeezed);
+  note_reduction("sum", x, y, dims, keep_dims);
   return record(
-      untracked::reshape(y, keep_dims ? to.kept : to.squeezed), "sum", {x},
+      y, "sum", {x},
       twice([kept = to.kept, shape = x.shape(), dtype = x.dtype()](const Tensor& g, Gradients& d) {
         d[0] = spread(g, kept, shape, dtype);
       }));
@@ -103,9 +114,11 @@ Tensor mean(const Tensor& given, const std::vector<int64_t>& dims, bool keep_dim
   const Reduced to = reduced_shapes("mean", x, dims);
   check(is_floating(x.dtype()), "mean: want a floating tensor; got {}", name_of(x.dtype()));
   apply_policy(Op::mean, {&x});
-  const Tensor y = reduce_to(ReduceOp::mean, x, to.kept, x.dtype());
+  const Tensor all = reduce_to(ReduceOp::mean, x, to.kept, x.dtype());
+  const Tensor y = untracked::reshape(all, keep_dims ? to.kept : to.squeezed);
+  note_reduction("mean", x, y, dims, keep_dims);
   return record(
-      untracked::reshape(y, keep_dims ? to.kept : to.squeezed), "mean", {x},
+      y, "mean", {x},
       twice([kept = to.kept, shape = x.shape(), count = to.count](const Tensor& g, Gradients& d) {
         d[0] = spread(div(g, static_cast<double>(count)), kept, shape, g.dtype());
       }));
@@ -139,8 +152,10 @@ Tensor spread_measure(const char* name, const Tensor& given, const std::vector<i
   const PolicyScope inside(nullptr);
   const Tensor wide = from_first(cast(x, wide_dtype(x)), to.kept);
   const double divisor = static_cast<double>(std::max<int64_t>(to.count - (unbiased ? 1 : 0), 0));
-  const Tensor y = measure(wide - mean(wide, dims, true), divisor);
-  return reshape(cast(y, x.dtype()), keep_dims ? to.kept : to.squeezed);
+  const Tensor measured = measure(wide - mean(wide, dims, true), divisor);
+  const Tensor y = reshape(cast(measured, x.dtype()), keep_dims ? to.kept : to.squeezed);
+  note_reduction(name, x, y, dims, keep_dims, unbiased);
+  return y;
 }
 
 }  // namespace
@@ -173,7 +188,17 @@ Tensor index_of_extreme(const char* name, const Tensor& x, int64_t dim, bool kee
   const Reduced to = reduced_shapes(name, x, {dim});
   Tensor index = empty(to.kept, {DType::i64, x.device()});
   kernels::on(x.device()).argmax(index.view(), x.view(), d, smallest);
-  return untracked::reshape(index, keep_dim ? to.kept : to.squeezed);
+  const Tensor y = untracked::reshape(index, keep_dim ? to.kept : to.squeezed);
+  note_reduction(name, x, y, {d}, keep_dim);
+  return y;
+}
+
+// Returns an index without its reduced dimension.
+Tensor squeezed(const Tensor& index, int64_t dim) {
+  const Tensor y = untracked::squeeze(index, dim);
+  if (op_recorder) [[unlikely]]
+    note_op("squeeze", {index}, {y});
+  return y;
 }
 
 }  // namespace
@@ -189,14 +214,14 @@ std::pair<Tensor, Tensor> max(const Tensor& x, int64_t dim, bool keep_dim) {
   const Tensor index = argmax(x, dim, true);
   const Tensor values = gather(x, dim, index);
   if (keep_dim) return {values, index};
-  return {squeeze(values, dim), untracked::squeeze(index, dim)};
+  return {squeeze(values, dim), squeezed(index, dim)};
 }
 
 std::pair<Tensor, Tensor> min(const Tensor& x, int64_t dim, bool keep_dim) {
   const Tensor index = argmin(x, dim, true);
   const Tensor values = gather(x, dim, index);
   if (keep_dim) return {values, index};
-  return {squeeze(values, dim), untracked::squeeze(index, dim)};
+  return {squeeze(values, dim), squeezed(index, dim)};
 }
 
 Tensor logsumexp(const Tensor& given, const std::vector<int64_t>& dims, bool keep_dims) {

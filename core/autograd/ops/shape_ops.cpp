@@ -1,6 +1,7 @@
 // Functions that rearrange elements without changing them.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
+#include "core/autograd/op_recorder.h"
 #include "core/autograd/ops/defined.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/channels_last.h"
@@ -33,8 +34,10 @@ Tensor flatten(const Tensor& x, int64_t start_dim, int64_t end_dim) {
 
 Tensor permute(const Tensor& x, const std::vector<int>& order) {
   check_defined("permute", x);
-  return record(untracked::permute(x, order), "permute", {x},
-                twice([order, n = x.ndim()](const Tensor& g, Gradients& d) {
+  const Tensor y = untracked::permute(x, order);
+  if (op_recorder) [[unlikely]]
+    note_op("permute", {x}, {y}, {{"order", std::vector<int64_t>(order.begin(), order.end())}});
+  return record(y, "permute", {x}, twice([order, n = x.ndim()](const Tensor& g, Gradients& d) {
                   std::vector<int> back(order.size());
                   for (int i = 0; i < n; ++i) back[normal_dim("permute", order[i], n)] = i;
                   d[0] = permute(g, back);
@@ -43,7 +46,10 @@ Tensor permute(const Tensor& x, const std::vector<int>& order) {
 
 Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1) {
   check_defined("transpose", x);
-  return record(untracked::transpose(x, dim0, dim1), "transpose", {x},
+  const Tensor y = untracked::transpose(x, dim0, dim1);
+  if (op_recorder) [[unlikely]]
+    note_op("transpose", {x}, {y}, {{"dims", std::vector{dim0, dim1}}});
+  return record(y, "transpose", {x},
                 twice([=](const Tensor& g, Gradients& d) { d[0] = transpose(g, dim0, dim1); }));
 }
 
@@ -128,6 +134,8 @@ Tensor cat(const std::vector<Tensor>& given, int64_t dim) {
     sizes.push_back(size);
     dtypes.push_back(x.dtype());
   }
+  if (op_recorder) [[unlikely]]
+    note_op("cat", tensors, {y}, {{"dim", d}});
   return record(y, "cat", tensors, twice([=](const Tensor& g, Gradients& grads) {
                   int64_t start = 0;
                   for (size_t i = 0; i < sizes.size(); ++i) {

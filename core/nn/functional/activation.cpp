@@ -3,6 +3,7 @@
 #include "core/autograd/layer_split.h"
 #include "core/autograd/memory_order.h"
 #include "core/autograd/op_policy.h"
+#include "core/autograd/op_recorder.h"
 #include "core/autograd/overwrite.h"
 #include "core/autograd/tape.h"
 #include "core/nn/arguments.h"
@@ -70,6 +71,12 @@ Tensor softmax_of(const Tensor& x, int d, Op op, DType result) {
   return transpose(softmax_of_rows(transpose(x, d, -1), op, result), d, -1);
 }
 
+// Reports to the thread's recorder, if there is one; returns y.
+Tensor noted(Op op, const Tensor& x, int d, const Tensor& y) {
+  if (op_recorder) [[unlikely]] note_op(name_of(op), {x}, {y}, {{"dim", d}});
+  return y;
+}
+
 Tensor softmax_along(Tensor x, int64_t dim, Op op) {
   arguments::floating(name_of(op), "x", x);
   const int d = normal_dim_or_only(name_of(op), dim, x.ndim());
@@ -77,9 +84,10 @@ Tensor softmax_along(Tensor x, int64_t dim, Op op) {
   const DType result = wants_f32_result(op, x) ? DType::f32 : x.dtype();
   if (x.device().type == DeviceType::cpu && !x.is_contiguous()) {
     const MemoryOrder ordered(x);
-    return ordered.restored(softmax_of(ordered.x(), ordered.place(d), op, result));
+    return noted(op, x, d,
+                 ordered.restored(softmax_of(ordered.x(), ordered.place(d), op, result)));
   }
-  return softmax_of(x, d, op, result);
+  return noted(op, x, d, softmax_of(x, d, op, result));
 }
 
 }  // namespace
@@ -140,8 +148,11 @@ Tensor linear_gelu(const Tensor& input, const Tensor& matrix, const Tensor& offs
   table.bias_gelu(y.view(), z.view(), {}, tanh_form);
   // dz = g gelu'(z); dx = dz W, dW = dz^T x, dbias = column sums of dz, computed in the pass that
   // writes dz
+  const Tensor activated = untracked::reshape(y, shape);
+  if (op_recorder) [[unlikely]]
+    note_op("linear_gelu", {x, weight, bias}, {activated}, {{"tanh", tanh_form}});
   const Tensor result = record(
-      untracked::reshape(y, shape), "linear_gelu", {x, weight, bias},
+      activated, "linear_gelu", {x, weight, bias},
       [rows = weight.requires_grad() ? Saved(rows) : Saved(), z = Saved(z),
        weight = x.requires_grad() ? Saved(weight) : Saved(), tanh_form, shape = x.shape(),
        dw_dtype = gradient_dtype(matrix, weight),

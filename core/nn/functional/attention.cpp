@@ -1,5 +1,6 @@
 // Scaled dot-product attention of separate or packed queries, keys and values.
 #include "core/autograd/op_policy.h"
+#include "core/autograd/op_recorder.h"
 #include "core/autograd/tape.h"
 #include "core/nn/arguments.h"
 #include "core/nn/attention_method.h"
@@ -130,6 +131,9 @@ Tensor attention(const Tensor& queries, const Tensor& keys, const Tensor& values
   const AttentionCall call = call_for(q, k, options, *method);
   const Tensor dense_q = dense_heads(q), dense_k = dense_heads(k), dense_v = dense_heads(v);
   const AttentionResult result = method->forward(dense_q, dense_k, dense_v, call);
+  if (op_recorder) [[unlikely]]
+    note_op("attention", {q, k, v, options.mask}, {result.out},
+            {{"causal", call.causal}, {"scale", call.scale}});
   return record(
       result.out, "attention", {q, k, v, options.mask},
       [q = Saved(dense_q), k = Saved(dense_k), v = Saved(dense_v), out = Saved(result.out),
@@ -159,6 +163,9 @@ Tensor attention_packed(const Tensor& input, AttentionOptions options) {
   const AttentionResult result = method->forward(q, k, v, call);
   const Shape joined = {qkv.size(0), qkv.size(1), qkv.size(3) * qkv.size(4)};
   Tensor y = untracked::reshape(untracked::transpose(result.out, 1, 2), joined);
+  if (op_recorder) [[unlikely]]
+    note_op("attention_packed", {qkv, options.mask}, {y},
+            {{"causal", call.causal}, {"scale", call.scale}});
   return record(y, "attention", {qkv, options.mask},
                 [packed = Saved(packed), out = Saved(result.out), log_sum = Saved(result.log_sum),
                  mask = Saved(call.mask), method, call](const Tensor& g, Gradients& d) {

@@ -1,6 +1,7 @@
 // Normalisations of (n, channels, ...) with one scale and shift per channel: batch normalisation
 // (Ioffe and Szegedy, 2015) and group normalisation (Wu and He, 2018).
 #include "core/autograd/op_policy.h"
+#include "core/autograd/op_recorder.h"
 #include "core/autograd/overwrite.h"
 #include "core/autograd/tape.h"
 #include "core/nn/arguments.h"
@@ -118,7 +119,7 @@ BatchNormCall::BatchNormCall(const Tensor& input, const Tensor& running_mean,
 bool relu_takes_any() {
   const OpPolicy* policy = current_policy();
   const auto takes_any = [&](Op op) { return (*policy)[op] == OpClass::untouched; };
-  return current_observer() == nullptr &&
+  return current_observer() == nullptr && !op_recorder &&
          (!policy || (takes_any(Op::relu) && takes_any(Op::add) && !policy->asks_who_made));
 }
 
@@ -139,6 +140,9 @@ Tensor normalized(const BatchNormCall& call) {
                     call.scale.view(), call.shift.view(), call.center.view(), call.spread.view(),
                     call.options.training, call.options.momentum, call.options.eps);
   call.update_running();
+  if (op_recorder) [[unlikely]]
+    note_op("batch_norm", {call.x, call.gamma, call.beta, call.running_mean, call.running_var},
+            {call.y}, {{"training", call.options.training}, {"eps", call.options.eps}});
   return record(call.y, "batch_norm", {call.x, call.gamma, call.beta},
                 [x = Saved(call.values), mean = Saved(call.mean), rstd = Saved(call.rstd),
                  gamma = Saved(call.scale), beta = Saved(call.shift),
@@ -226,6 +230,8 @@ Tensor group_norm(const Tensor& input, int64_t groups, const Tensor& weight, con
       .group_norm(y.view(), mean.view(), rstd.view(), values.view(), scale.view(), shift.view(),
                   groups, eps);
   // As layer_norm's, over each group, with u = g weight of the channel.
+  if (op_recorder) [[unlikely]]
+    note_op("group_norm", {x, gamma, beta}, {y}, {{"groups", groups}, {"eps", eps}});
   return record(y, "group_norm", {x, gamma, beta},
                 [x = Saved(values), mean = Saved(mean), rstd = Saved(rstd), gamma = Saved(scale),
                  beta = Saved(shift), groups](const Tensor& g, Gradients& d) {

@@ -1,5 +1,6 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
+#include "core/autograd/op_recorder.h"
 #include "core/autograd/tape.h"
 #include "core/nn/arguments.h"
 #include "core/nn/functional.h"
@@ -70,6 +71,12 @@ Tensor conv2d(const Tensor& input, const Tensor& filter, const Tensor& offset,
   Tensor y = room_for(image, shape, window);
   if (y.numel() > 0)
     kernels::on(x.device()).conv2d(y.view(), image.view(), kernel.view(), bias.view(), window);
+  if (op_recorder) [[unlikely]]
+    note_op("conv2d", {x, weight, bias}, {y},
+            {{"stride", sides_of(options.stride)},
+             {"padding", sides_of(options.padding)},
+             {"dilation", sides_of(options.dilation)},
+             {"groups", options.groups}});
   return record(
       y, "conv2d", {x, weight, bias},
       [x = Saved(image), weight = Saved(kernel), window, dw_dtype = gradient_dtype(filter, weight),
@@ -208,7 +215,15 @@ Tensor conv_transpose2d(const Tensor& input, const Tensor& filter, const Tensor&
   const Transposed how = {transposed_size(x, window, options.output_padding), window,
                           gradient_dtype(filter, weight), gradient_dtype(offset, bias)};
   const PolicyScope inside(nullptr);
-  return spread_windows(with_lines_for(x, how.size, window), weight, bias, how);
+  const Tensor y = spread_windows(with_lines_for(x, how.size, window), weight, bias, how);
+  if (op_recorder) [[unlikely]]
+    note_op("conv_transpose2d", {x, weight, bias}, {y},
+            {{"stride", sides_of(options.stride)},
+             {"padding", sides_of(options.padding)},
+             {"output_padding", sides_of(options.output_padding)},
+             {"dilation", sides_of(options.dilation)},
+             {"groups", options.groups}});
+  return y;
 }
 
 // Signals are images of height 1.

@@ -1,5 +1,6 @@
 #include "core/autograd/layer_split.h"
 #include "core/autograd/op_policy.h"
+#include "core/autograd/op_recorder.h"
 #include "core/autograd/tape.h"
 #include "core/nn/arguments.h"
 #include "core/nn/functional.h"
@@ -81,7 +82,11 @@ Tensor embedding(const Tensor& index, const Tensor& table, std::optional<int64_t
     fail("embedding: table has the wrong shape; got {}, want (entries, features)", table.shape());
   const LayerSplit* split = layer_split(table);
   const int64_t padding = padding_row(padding_index, split ? split->all_rows() : table.size(0));
-  return split ? split_rows(*split, rows, table, padding) : rows_of(rows, table, padding);
+  if (split) return split_rows(*split, rows, table, padding);
+  const Tensor y = rows_of(rows, table, padding);
+  if (op_recorder) [[unlikely]]
+    note_op("embedding", {index, table}, {y});
+  return y;
 }
 
 }  // namespace booster

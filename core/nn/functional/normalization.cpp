@@ -1,6 +1,7 @@
 // Layer normalisation (Ba, Kiros and Hinton, 2016), alone and fused with the preceding residual
 // addition.
 #include "core/autograd/op_policy.h"
+#include "core/autograd/op_recorder.h"
 #include "core/autograd/overwrite.h"
 #include "core/autograd/tape.h"
 #include "core/nn/arguments.h"
@@ -116,6 +117,8 @@ Tensor layer_norm(const Tensor& input, const Shape& normalized_shape, const Tens
   kernels::on(x.device())
       .layer_norm(as_rows(y, norm.rows).view(), norm.mean.view(), norm.rstd.view(), dense.view(),
                   norm.weight.view(), norm.bias.view(), eps);
+  if (op_recorder) [[unlikely]]
+    note_op("layer_norm", {x, gamma, beta}, {y}, {{"dims", normalized_shape.ndim()}, {"eps", eps}});
   return record(y, "layer_norm", {x, gamma, beta},
                 [saved = norm.saved(dense), shape = x.shape()](const Tensor& g, Gradients& d) {
                   d[0] = untracked::reshape(saved.backward(g, {}, d, 1), shape);
@@ -143,6 +146,9 @@ ResidualNorm residual_layer_norm(const Tensor& x, const Tensor& branch,
       .residual_layer_norm(sum.view(), as_rows(out.normalized, rows).view(), norm.mean.view(),
                            norm.rstd.view(), as_rows(x, rows).view(), as_rows(branch, rows).view(),
                            norm.weight.view(), norm.bias.view(), eps);
+  if (op_recorder) [[unlikely]]
+    note_op("residual_layer_norm", {x, branch, gamma, beta}, {out.sum, out.normalized},
+            {{"dims", normalized_shape.ndim()}, {"eps", eps}});
   record_many({&out.sum, &out.normalized}, "residual_layer_norm", {x, branch, gamma, beta},
               [saved = norm.saved(sum), shape = x.shape(), branch_dtype = branch.dtype()](
                   std::span<const Tensor> g, Gradients& d) {

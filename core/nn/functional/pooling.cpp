@@ -1,5 +1,6 @@
 // Pooling of (n, channels, height, width).
 #include "core/autograd/op_policy.h"
+#include "core/autograd/op_recorder.h"
 #include "core/autograd/tape.h"
 #include "core/nn/arguments.h"
 #include "core/nn/functional.h"
@@ -53,6 +54,19 @@ Tensor image_gradient(const Shape& shape, const Tensor& g, Kernel kernel) {
   return dx;
 }
 
+// Reports to the thread's recorder, if there is one.
+void note_pool(const char* name, const Tensor& x, const Tensor& y, Size2d kernel,
+               const PoolOptions& options) {
+  if (op_recorder) [[unlikely]]
+    note_op(name, {x}, {y},
+            {{"kernel", sides_of(kernel)},
+             {"stride", sides_of(options.stride.value_or(kernel))},
+             {"padding", sides_of(options.padding)},
+             {"dilation", sides_of(options.dilation)},
+             {"count_padding", options.count_padding},
+             {"ceil_mode", options.ceil_mode}});
+}
+
 }  // namespace
 
 Tensor max_pool2d(const Tensor& input, Size2d kernel, PoolOptions options) {
@@ -67,6 +81,7 @@ Tensor max_pool2d(const Tensor& input, Size2d kernel, PoolOptions options) {
   if (y.numel() > 0)
     kernels::on(x.device())
         .max_pool2d(y.view(), index.view(), untracked::contiguous(x).view(), window);
+  note_pool("max_pool2d", x, y, kernel, options);
   // The gradient goes to the position of each maximum.
   return record(y, "max_pool2d", {x},
                 [index = Saved(index), shape = x.shape()](const Tensor& g, Gradients& d) {
@@ -91,6 +106,7 @@ Tensor avg_pool2d(const Tensor& input, Size2d kernel, PoolOptions options) {
   if (y.numel() > 0)
     kernels::on(x.device())
         .avg_pool2d(y.view(), untracked::contiguous(x).view(), window, count_padding);
+  note_pool("avg_pool2d", x, y, kernel, options);
   // Every position of a window gets g / divisor.
   return record(y, "avg_pool2d", {x},
                 [window, count_padding, shape = x.shape()](const Tensor& g, Gradients& d) {

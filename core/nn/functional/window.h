@@ -3,7 +3,11 @@
 
 #include "core/nn/functional.h"
 
+#include <vector>
+
 namespace booster {
+
+inline std::vector<int64_t> sides_of(Size2d size) { return {size.height, size.width}; }
 
 inline kernels::Window2d window_of(Size2d kernel, Size2d stride, Size2d padding, Size2d dilation,
                                    int64_t groups) {
