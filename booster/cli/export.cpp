@@ -63,10 +63,11 @@ Shape sample_of(const Config& config, const ReadJson& data) {
     return {3, side, side};
   }
   if (config.has("model.in_chans")) return {config.get<int64_t>("model.in_chans"), 32, 32};
+  if (config.has("model.n_positions")) return {config.get<int64_t>("model.n_positions")};
   if (!config.has("model.sizes"))
     fail(
-        "export: model.name: no such model in ONNX; got {}, want a Vision Transformer, resnet20 or "
-        "mlp",
+        "export: model.name: no shape of a sample is known; got {}, want a Vision Transformer, "
+        "gpt2, resnet20 or mlp",
         config.get<std::string>("model.name"));
   const int64_t features = config.get<std::vector<int64_t>>("model.sizes").front();
   const ReadJson& side = part_of(data, {"img_size"});

@@ -1,132 +1,28 @@
 #include "booster/export/onnx.h"
 
 #include "booster/export/onnx_file.h"
-#include "booster/export/onnx_layers.h"
-#include "core/autograd/tape.h"
-#include "core/nn/models/resnet.h"
-#include "core/nn/models/vit.h"
+#include "booster/export/trace.h"
+#include "booster/export/translator.h"
+#include "core/autograd/op_policy.h"
+#include "core/tensor/random/random.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <array>
 #include <optional>
 
 namespace booster {
 
 namespace {
 
-using onnx::attribute;
 using onnx::Graph;
-using onnx::Layers;
-using Value = Graph::Value;
-using Sizes = std::vector<int64_t>;
+using onnx::Trace;
+using onnx::Varying;
 
-constexpr double batch_norm_eps = 1e-5;  // ResNet-20's
-
-Value vit_embedding(Graph& graph, Layers& layers, const Value& image) {
-  const Tensor& kernel = layers.tensor("patch_embed.proj.weight");
-  const int64_t patch = kernel.size(2), features = kernel.size(0);
-  const Value grid = layers.conv2d("patch_embed.proj", image, patch, 0);
-  // Not -1, which stands for no number in an empty batch.
-  const int64_t patch_count = layers.tensor("pos_embed").size(1) - 1;
-  const Value rows = graph.add("Reshape", {grid, graph.integers({0, features, patch_count})});
-  const Value patches = graph.add("Transpose", {rows}, {attribute("perm", Sizes{0, 2, 1})});
-  const Value batch =
-      graph.add("Shape", {image}, {attribute("start", int64_t{0}), attribute("end", int64_t{1})});
-  const Value shape =
-      graph.add("Concat", {batch, graph.integers({1, features})}, {attribute("axis", int64_t{0})});
-  const Value token = graph.add("Expand", {layers.weight("cls_token"), shape});
-  const Value all = graph.add("Concat", {token, patches}, {attribute("axis", int64_t{1})});
-  return graph.add("Add", {all, layers.weight("pos_embed")});
-}
-
-Value vit(Graph& graph, Layers& layers, const models::VisionTransformer& model,
-          const Value& image) {
-  Value x = vit_embedding(graph, layers, image);
-  for (int64_t i = 0; i < model.blocks.size(); ++i) {
-    const auto& block = dynamic_cast<const models::VitBlock&>(model.blocks[i]);
-    const std::string name = fmt::format("blocks.{}.", i);
-    const int64_t heads = block.attn.attention_heads();
-    const Value first = layers.layer_norm(name + "norm1", x, block.norm1.eps);
-    const Value seen = layers.attention(layers.linear(name + "attn.qkv", first), heads,
-                                        block.attn.proj.weight.size(1) / heads);
-    x = graph.add("Add", {x, layers.linear(name + "attn.proj", seen)});
-    const Value second = layers.layer_norm(name + "norm2", x, block.norm2.eps);
-    const Value hidden = layers.gelu(layers.linear(name + "mlp.fc1", second), block.mlp.act.form);
-    x = graph.add("Add", {x, layers.linear(name + "mlp.fc2", hidden)});
-  }
-  const Value token = graph.add("Gather", {x, graph.index(0)}, {attribute("axis", int64_t{1})});
-  const Value features = layers.layer_norm("norm", token, model.norm.eps);
-  return layers.has("head.weight") ? layers.linear("head", features) : features;
-}
-
-Value residual_block(Graph& graph, Layers& layers, const std::string& name, const Value& x) {
-  const Tensor& kernel = layers.tensor(name + ".conv1.weight");
-  const int64_t added = kernel.size(0) - kernel.size(1), stride = added > 0 ? 2 : 1;
-  const Value inner = graph.add(
-      "Relu", {layers.batch_norm(name + ".bn1", layers.conv2d(name + ".conv1", x, stride, 1),
-                                 batch_norm_eps)});
-  const Value branch =
-      layers.batch_norm(name + ".bn2", layers.conv2d(name + ".conv2", inner, 1, 1), batch_norm_eps);
-  Value shortcut = x;
-  if (added > 0) {
-    const Value kept =
-        graph.add("AveragePool", {x},
-                  {attribute("kernel_shape", Sizes{1, 1}), attribute("strides", Sizes{2, 2})});
-    shortcut = graph.add("Pad", {kept, graph.integers({0, 0, 0, 0, 0, added, 0, 0})});
-  }
-  return graph.add("Relu", {graph.add("Add", {branch, shortcut})});
-}
-
-Value resnet20(Graph& graph, Layers& layers, const models::ResNet20& model, const Value& image) {
-  Value x = graph.add(
-      "Relu", {layers.batch_norm("bn1", layers.conv2d("conv1", image, 1, 1), batch_norm_eps)});
-  const Sequential* stages[] = {&model.layer1, &model.layer2, &model.layer3};
-  for (int stage = 0; stage < 3; ++stage)
-    for (int64_t i = 0; i < stages[stage]->size(); ++i)
-      x = residual_block(graph, layers, fmt::format("layer{}.{}", stage + 1, i), x);
-  const Value pooled = graph.add("GlobalAveragePool", {x});
-  return layers.linear("fc", graph.add("Flatten", {pooled}, {attribute("axis", int64_t{1})}));
-}
-
-Value sequence(Graph& graph, Layers& layers, const Sequential& model, Value x) {
-  for (int64_t i = 0; i < model.size(); ++i) {
-    const std::string& kind = model[i].kind();
-    if (kind == "Linear")
-      x = layers.linear(fmt::format("{}", i), x);
-    else if (kind == "ReLU")
-      x = graph.add("Relu", {x});
-    else if (kind == "Flatten")
-      x = graph.add("Flatten", {x}, {attribute("axis", int64_t{1})});
-    else if (const auto* gelu = dynamic_cast<const GELU*>(&model[i]))
-      x = layers.gelu(x, gelu->form);
-    else
-      check(kind == "Dropout",
-            "onnx: no such layer; got {}, want Linear, ReLU, GELU, Flatten or "
-            "Dropout",
-            kind);
-  }
-  return x;
-}
-
-Value output_of(Graph& graph, Layers& layers, const Module& model, const Value& input) {
-  if (const auto* resnet = dynamic_cast<const models::ResNet20*>(&model))
-    return resnet20(graph, layers, *resnet, input);
-  if (const auto* transformer = dynamic_cast<const models::VisionTransformer*>(&model))
-    return vit(graph, layers, *transformer, input);
-  if (const auto* layer_by_layer = dynamic_cast<const Sequential*>(&model))
-    return sequence(graph, layers, *layer_by_layer, input);
-  fail("onnx: no such model; got {}, want VisionTransformer, ResNet20 or a Sequential of layers",
-       model.kind());
-}
-
-// A ResNet takes images of any size.
-Graph::Dimensions input_dimensions(const Module& model, const Shape& sample) {
-  Graph::Dimensions dimensions = {"batch"};
-  for (const int64_t size : sample) dimensions.push_back(std::to_string(size));
-  if (!dynamic_cast<const models::ResNet20*>(&model) || sample.ndim() != 3) return dimensions;
-  return {"batch", dimensions[1], "height", "width"};
-}
+constexpr const char* input_name = "input";
+constexpr const char* output_name = "logits";
 
 // In evaluation while it exists.
 class Evaluation {
@@ -136,38 +32,180 @@ class Evaluation {
   }
   ~Evaluation() { model_.train(trained_); }
   Evaluation(const Evaluation&) = delete;
+  Evaluation& operator=(const Evaluation&) = delete;
 
  private:
   const Model& model_;
   bool trained_;
 };
 
-// The shape of the model's output for one sample; the model says what is wrong with it.
-Shape output_shape(const Model& model, const Shape& sample, const Tensor& like) {
-  const Evaluation evaluation(model);
-  const NoGradGuard no_grad;
-  std::vector<int64_t> batch = {1};
-  for (const int64_t size : sample) batch.push_back(size);
-  return model(zeros(Shape(batch), {like.dtype(), like.device()})).shape();
+// Makes inputs of any shape, each with other values.
+class Inputs {
+ public:
+  Inputs(const Model& model, const Tensor& like, int64_t indices) : indices_(indices), like_(like) {
+    if (indices > 0) return;
+    const Tensor example = model->example_input(1);
+    if (example.defined() && !is_floating(example.dtype())) indices_ = 1;
+  }
+  bool are_indices() const { return indices_ > 0; }
+
+  Tensor of(const std::vector<int64_t>& sizes) {
+    if (!are_indices())
+      return cast(normal(Shape(sizes), 0, 1, {}, generator_).to(like_.device()), like_.dtype());
+    std::vector<int64_t> values(static_cast<size_t>(Shape(sizes).numel()));
+    for (int64_t& value : values) value = (next_ += 7919) % indices_;
+    return from_vector(values, Shape(sizes)).to(like_.device());
+  }
+
+ private:
+  int64_t indices_;
+  int64_t next_ = 0;
+  Tensor like_;
+  Generator generator_{1};
+};
+
+using OtherSizes = std::array<int64_t, 2>;
+
+// A dimension of the input after the batch.
+struct Dimension {
+  int64_t size;                           // the sample's
+  std::optional<OtherSizes> others = {};  // other sizes, where it takes any
+};
+using Dimensions = std::vector<Dimension>;
+
+Dimensions fixed(const Shape& sample) {
+  Dimensions dimensions;
+  for (const int64_t size : sample) dimensions.push_back({size});
+  return dimensions;
+}
+
+constexpr int trace_count = 3;
+
+// The input's shape in a trace. Trace 0 has the sample's sizes. No batch has one row, whose size
+// would be lost among others.
+std::vector<int64_t> shape_in(int trace, const Dimensions& dimensions) {
+  constexpr int64_t batches[trace_count] = {2, 3, 5};
+  std::vector<int64_t> shape = {batches[trace]};
+  for (const Dimension& each : dimensions)
+    shape.push_back(trace > 0 && each.others ? (*each.others)[static_cast<size_t>(trace - 1)]
+                                             : each.size);
+  return shape;
+}
+
+bool takes(const Model& model, const Tensor& input) {
+  try {
+    const NoGradGuard no_grad;
+    model(input);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+bool takes_sizes(const Model& model, const Shape& sample, size_t place, const OtherSizes& others,
+                 Inputs& inputs) {
+  if (others[0] < 1 || others[1] < 1) return false;
+  Dimensions changed = fixed(sample);
+  changed[place].others = others;
+  return takes(model, inputs.of(shape_in(1, changed))) &&
+         takes(model, inputs.of(shape_in(2, changed)));
+}
+
+// Finds for each dimension whether the model takes other sizes: larger ones, or else smaller ones.
+Dimensions dimensions_of(const Model& model, const Shape& sample, Inputs& inputs) {
+  Dimensions dimensions = fixed(sample);
+  for (size_t i = 0; i < dimensions.size(); ++i) {
+    const int64_t size = dimensions[i].size, place = static_cast<int64_t>(i);
+    const OtherSizes larger = {size + 7 + 4 * place, 2 * size + 5 + 2 * place},
+                     smaller = {size - 1 - place, size / 2};
+    if (takes_sizes(model, sample, i, larger, inputs))
+      dimensions[i].others = larger;
+    else if (takes_sizes(model, sample, i, smaller, inputs))
+      dimensions[i].others = smaller;
+  }
+  return dimensions;
+}
+
+std::vector<Trace> traces_of(const Model& model, const Dimensions& dimensions, Inputs& inputs) {
+  std::vector<Trace> traces;
+  for (int trace = 0; trace < trace_count; ++trace)
+    traces.push_back(onnx::trace_of(model, inputs.of(shape_in(trace, dimensions))));
+  return traces;
+}
+
+std::string name_of_dimension(size_t i, size_t count, bool are_indices) {
+  constexpr const char* of_images[] = {"channels", "height", "width"};
+  if (count == 3) return of_images[i];
+  if (count == 1 && are_indices) return "tokens";
+  return fmt::format("size_{}", i + 1);
+}
+
+// A number, the name of the input's size that it equals, or a name of its own.
+std::string written(const Varying& size, const std::map<Varying, std::string>& names, int dim) {
+  if (onnx::is_constant(size)) return std::to_string(size[0]);
+  const auto name = names.find(size);
+  return name == names.end() ? fmt::format("{}_{}", output_name, dim) : name->second;
+}
+
+Graph graph_of(const std::vector<Trace>& traces, bool are_indices) {
+  Graph graph;
+  onnx::Sizes sizes(graph, traces);
+  const std::vector<Varying> in = sizes.shape(traces[0].input), out = sizes.shape(traces[0].output);
+  std::map<Varying, std::string> names = {{in[0], "batch"}};
+  for (size_t i = 1; i < in.size(); ++i)
+    names.emplace(in[i], name_of_dimension(i - 1, in.size() - 1, are_indices));
+  const auto dimensions = [&](const std::vector<Varying>& shape) {
+    Graph::Dimensions all;
+    for (size_t i = 0; i < shape.size(); ++i)
+      all.push_back(written(shape[i], names, static_cast<int>(i)));
+    return all;
+  };
+  const auto kind = [&](int value) { return onnx::kind_of(traces[0].values[value].dtype); };
+  const Graph::Value input = graph.input(input_name, kind(traces[0].input), dimensions(in));
+  const Graph::Value output = onnx::Translator(graph, traces, input).translate();
+  graph.output(output, output_name, kind(traces[0].output), dimensions(out));
+  return graph;
+}
+
+// With as many free dimensions as the graph can follow: all that the model takes, or the batch
+// alone.
+Graph traced_graph(const Model& model, const Shape& sample, Inputs& inputs) {
+  const Dimensions dimensions = dimensions_of(model, sample, inputs);
+  const auto is_free = [](const Dimension& dimension) { return dimension.others.has_value(); };
+  if (std::ranges::any_of(dimensions, is_free)) {
+    try {
+      return graph_of(traces_of(model, dimensions, inputs), inputs.are_indices());
+    } catch (const Error&) {
+      // Some size cannot be followed; the batch alone may do.
+    }
+  }
+  return graph_of(traces_of(model, fixed(sample), inputs), inputs.are_indices());
+}
+
+// The first floating tensor of the model, whose dtype and device its input has.
+Tensor first_weight(const Model& model) {
+  for (const auto& [name, tensor] : model.state_dict()) {
+    check(name != input_name && name != output_name,
+          "onnx: a weight has the name of the graph's end; got {}", name);
+    if (is_floating(tensor.dtype())) return tensor;
+  }
+  fail("onnx: a model without weights");
 }
 
 }  // namespace
 
 void export_onnx(const Model& model, const Shape& sample, const std::filesystem::path& file,
                  const OnnxOptions& options) {
-  Graph graph;
-  std::map<std::string, Tensor> weights;
-  for (const auto& [name, tensor] : model.state_dict()) weights.emplace(name, tensor);
-  check(!weights.empty(), "onnx: a model without weights");
-  const Tensor like = weights.begin()->second;
-  Layers layers(graph, std::move(weights));
-  // A model without a graph is refused before it is run: it might not take such a sample.
-  const Value input = graph.input("input", input_dimensions(model.module(), sample));
-  const Value output = output_of(graph, layers, model.module(), input);
-  const Shape result = output_shape(model, sample, like);
-  Graph::Dimensions ends = {"batch"};
-  for (int i = 1; i < result.ndim(); ++i) ends.push_back(std::to_string(result[i]));
-  graph.output(output, "logits", ends);
+  check(options.indices >= 0, "onnx: indices: got {}, want 0 or the number of values",
+        options.indices);
+  const Tensor like = first_weight(model);
+  const Evaluation evaluation(model);
+  Inputs inputs(model, like, options.indices);
+  {
+    const NoGradGuard no_grad;  // the model says what is wrong with the sample
+    model(inputs.of(shape_in(0, fixed(sample))));
+  }
+  const Graph graph = traced_graph(model, sample, inputs);
   std::vector<std::pair<std::string, std::string>> metadata;
   if (!options.classes.empty())
     metadata.emplace_back("classes",

@@ -11,15 +11,20 @@ namespace booster {
 
 struct OnnxOptions {
   std::vector<std::string> classes = {};  // names by output index; JSON metadata
+  // The input holds whole numbers from 0 to `indices` - 1, such as tokens (i64). 0: it holds
+  // numbers (f32), or what the model's example_input() holds.
+  int64_t indices = 0;
 };
 
-// Writes the model's evaluation forward pass in f32, with operator set 17. Supported models are a
-// Vision Transformer, a ResNet-20, and a Sequential of Linear, ReLU, GELU, Flatten and Dropout,
-// such as mlp() returns. `sample` is the shape of one input without the batch: (channels, height,
-// width) or (features). The graph's input "input" takes any batch size and, for ResNet-20, any
-// height and width; its output is "logits". Weights keep their names. The model may be on any
-// device and in any dtype; it is not changed. Throws an Error of kind usage for another model or a
-// shape that the model does not take, of kind failed if the file cannot be written.
+// Writes the model's evaluation forward pass in f32, with operator set 17. It runs the model on
+// inputs of several shapes and writes the ops that it recorded, so it takes any model whose ops
+// have an operator in ONNX. `sample` is the shape of one input without the batch: (channels,
+// height, width), (features) or (tokens). The graph's input "input" takes any batch size, and any
+// size of each other dimension whose size the model leaves open and the graph can follow; its
+// output is "logits". Weights keep their names. The model may be on any device and in any dtype; it
+// is not changed. Throws an Error of kind usage that names the op and its module for an op without
+// a translation, and for a shape that the model does not take; of kind failed if the file cannot be
+// written.
 void export_onnx(const Model& model, const Shape& sample, const std::filesystem::path& file,
                  const OnnxOptions& options = {});
 

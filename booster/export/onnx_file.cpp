@@ -22,20 +22,26 @@ enum GraphTensorField { initializer = 5 };
 enum TensorField { dims = 1, data_type = 2, tensor_name = 8, raw_data = 9 };
 enum OperatorSetField { set_version = 2 };
 enum EntryField { entry_key = 1, entry_value = 2 };
-constexpr int64_t type_float = 1, type_int64 = 7;
 constexpr uint64_t most_bytes = uint64_t{1} << 31;
 
-bool is_integer(const Tensor& tensor) { return tensor.dtype() == DType::i64; }
+DType written_dtype(const Tensor& tensor) {
+  switch (kind_of(tensor.dtype())) {
+    case Kind::floating: return DType::f32;
+    case Kind::integer: return DType::i64;
+    case Kind::truth: break;
+  }
+  return DType::boolean;
+}
 
 uint64_t data_bytes(const Tensor& tensor) {
-  return static_cast<uint64_t>(tensor.numel()) * (is_integer(tensor) ? 8 : 4);
+  return static_cast<uint64_t>(tensor.numel() * size_of(written_dtype(tensor)));
 }
 
 // Returns the GraphProto field of the weight up to its values, which come last.
 std::string before_numbers(const Graph::Weight& weight) {
   Message tensor;
   for (const int64_t size : weight.tensor.shape()) tensor.integer(dims, size);
-  tensor.integer(data_type, is_integer(weight.tensor) ? type_int64 : type_float);
+  tensor.integer(data_type, element_type(kind_of(weight.tensor.dtype())));
   std::string fields = tensor.text(tensor_name, weight.name).bytes();
   const uint64_t numbers = data_bytes(weight.tensor);
   protobuf::append_header(fields, raw_data, numbers);
@@ -46,8 +52,7 @@ std::string before_numbers(const Graph::Weight& weight) {
 
 void write_numbers(FileWriter& file, const Tensor& tensor) {
   const Tensor here = tensor.detach().to(Device{});
-  const Tensor numbers =
-      untracked::contiguous(is_integer(here) ? here : untracked::cast(here, DType::f32));
+  const Tensor numbers = untracked::contiguous(untracked::cast(here, written_dtype(here)));
   file.write(numbers.data(), data_bytes(tensor));
 }
 

@@ -11,24 +11,31 @@ namespace {
 using protobuf::Message;
 
 // Field numbers in onnx/onnx.proto.
-enum AttributeField { attribute_name = 1, as_float = 2, as_int = 3, as_ints = 8, kind = 20 };
-enum AttributeKind { kind_float = 1, kind_int = 2, kind_ints = 7 };
+enum AttributeField {
+  attribute_name = 1,
+  as_float = 2,
+  as_int = 3,
+  as_text = 4,
+  as_ints = 8,
+  attribute_kind = 20
+};
+enum AttributeKind { kind_float = 1, kind_int = 2, kind_text = 3, kind_ints = 7 };
 enum NodeField { node_input = 1, node_output = 2, node_name = 3, op_type = 4, node_attribute = 5 };
 enum GraphField { node = 1, graph_name = 2, graph_input = 11, graph_output = 12 };
 enum ValueField { value_name = 1, value_type = 2 };
 enum TypeField { tensor_type = 1, elem_type = 1, shape_of_type = 2 };
 enum ShapeField { dimension = 1, dim_value = 1, dim_param = 2 };
-constexpr int64_t of_floats = 1;
 
-// Returns the ValueInfoProto of an f32 tensor.
-Message value_info(const std::string& name, const Graph::Dimensions& dimensions) {
+// Returns the ValueInfoProto of a tensor.
+Message value_info(const std::string& name, Kind kind, const Graph::Dimensions& dimensions) {
   Message shape;
   for (const std::string& size : dimensions) {
     const bool is_number = std::ranges::all_of(size, [](char c) { return c >= '0' && c <= '9'; });
     shape.message(dimension, is_number ? Message().integer(dim_value, std::stoll(size))
                                        : Message().text(dim_param, size));
   }
-  const Message tensor = Message().integer(elem_type, of_floats).message(shape_of_type, shape);
+  const Message tensor =
+      Message().integer(elem_type, element_type(kind)).message(shape_of_type, shape);
   return Message()
       .text(value_name, name)
       .message(value_type, Message().message(tensor_type, tensor));
@@ -36,37 +43,62 @@ Message value_info(const std::string& name, const Graph::Dimensions& dimensions)
 
 }  // namespace
 
+Kind kind_of(DType dtype) {
+  if (is_floating(dtype)) return Kind::floating;
+  return dtype == DType::boolean ? Kind::truth : Kind::integer;
+}
+
+int64_t element_type(Kind kind) {
+  switch (kind) {
+    case Kind::floating: return 1;
+    case Kind::integer: return 7;
+    case Kind::truth: return 9;
+  }
+  return 0;
+}
+
 Message attribute(const std::string& name, int64_t value) {
-  return Message().text(attribute_name, name).integer(as_int, value).integer(kind, kind_int);
+  return Message()
+      .text(attribute_name, name)
+      .integer(as_int, value)
+      .integer(attribute_kind, kind_int);
 }
 
 Message attribute(const std::string& name, double value) {
   return Message()
       .text(attribute_name, name)
       .number(as_float, static_cast<float>(value))
-      .integer(kind, kind_float);
+      .integer(attribute_kind, kind_float);
 }
 
 Message attribute(const std::string& name, const std::vector<int64_t>& values) {
   Message message;
   message.text(attribute_name, name);
   for (const int64_t value : values) message.integer(as_ints, value);
-  return message.integer(kind, kind_ints);
+  return message.integer(attribute_kind, kind_ints);
 }
 
-Graph::Value Graph::input(const std::string& name, const Dimensions& dimensions) {
-  ends_ += Message().message(graph_input, value_info(name, dimensions)).bytes();
+Message attribute(const std::string& name, const std::string& value) {
+  return Message()
+      .text(attribute_name, name)
+      .text(as_text, value)
+      .integer(attribute_kind, kind_text);
+}
+
+Graph::Value Graph::input(const std::string& name, Kind kind, const Dimensions& dimensions) {
+  ends_ += Message().message(graph_input, value_info(name, kind, dimensions)).bytes();
   return name;
 }
 
-void Graph::output(const Value& value, const std::string& name, const Dimensions& dimensions) {
+void Graph::output(const Value& value, const std::string& name, Kind kind,
+                   const Dimensions& dimensions) {
   const Message same = Message()
                            .text(node_input, value)
                            .text(node_output, name)
                            .text(node_name, name)
                            .text(op_type, "Identity");
   nodes_ += Message().message(node, same).bytes();
-  ends_ += Message().message(graph_output, value_info(name, dimensions)).bytes();
+  ends_ += Message().message(graph_output, value_info(name, kind, dimensions)).bytes();
 }
 
 Graph::Value Graph::weight(const std::string& name, const Tensor& tensor) {
@@ -89,13 +121,24 @@ Graph::Value Graph::constant(const Tensor& tensor) {
 
 Graph::Value Graph::add(const std::string& operation, const std::vector<Value>& inputs,
                         const std::vector<Message>& attributes) {
-  const Value result = fmt::format("{}_{}", operation, nodes_added_++);
+  return add_several(operation, inputs, attributes, 1)[0];
+}
+
+std::vector<Graph::Value> Graph::add_several(const std::string& operation,
+                                             const std::vector<Value>& inputs,
+                                             const std::vector<Message>& attributes, int count) {
+  const std::string name = fmt::format("{}_{}", operation, nodes_added_++);
   Message added;
   for (const Value& input : inputs) added.text(node_input, input);
-  added.text(node_output, result).text(node_name, result).text(op_type, operation);
+  std::vector<Value> results;
+  for (int i = 0; i < count; ++i) {
+    results.push_back(i == 0 ? name : fmt::format("{}_{}", name, i));
+    added.text(node_output, results.back());
+  }
+  added.text(node_name, name).text(op_type, operation);
   for (const Message& each : attributes) added.message(node_attribute, each);
   nodes_ += Message().message(node, added).bytes();
-  return result;
+  return results;
 }
 
 std::string Graph::skeleton() const {
