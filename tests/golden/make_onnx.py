@@ -19,18 +19,28 @@ CONFIGS = {
     "vit": {"name": "vit_tiny_patch16_224", "img_size": 20, "patch_size": 8, "embed_dim": 12,
             "depth": 2, "num_heads": 3, "num_classes": 5},
     "resnet20": {"name": "resnet20", "num_classes": 4},
+    "gpt2": {"name": "gpt2", "vocab_size": 61, "n_positions": 12, "n_embd": 12, "n_layer": 2,
+             "n_head": 3},
     "mlp": {"name": "mlp", "sizes": [6, 9, 3]},
     "mlp_flatten": {"name": "mlp", "sizes": [12, 7, 2], "flatten": True, "bias": False},
 }
 DATA = {"mlp_flatten": {"img_size": 2}}
-INPUTS = {"vit": (3, 3, 20, 20), "resnet20": (2, 3, 13, 9), "mlp": (4, 6),
-          "mlp_flatten": (3, 3, 2, 2)}
+INPUTS = {"vit": (3, 3, 20, 20), "resnet20": (2, 3, 13, 9), "gpt2": (2, 9),
+          "mlp": (4, 6), "mlp_flatten": (3, 3, 2, 2)}
 
 
 def numbers(shape, salt):
     """The same in the C++ test: exact in f32 on every machine."""
     i = numpy.arange(numpy.prod(shape, dtype=numpy.int64), dtype=numpy.int64)
     return (((i * 7919 + salt * 31) % 2001 - 1000) / 4096).astype(numpy.float32).reshape(shape)
+
+
+def input_of(name, shape):
+    """Tokens for gpt2, numbers for the others."""
+    if name != "gpt2":
+        return numbers(shape, 1)
+    i = numpy.arange(numpy.prod(shape, dtype=numpy.int64), dtype=numpy.int64)
+    return (i * 7919 % CONFIGS[name]["vocab_size"]).reshape(shape)
 
 
 def weights_of(shapes):
@@ -65,6 +75,16 @@ def shapes_of(name):
             if CONFIGS[name].get("bias", True):
                 shapes[f"{first + 2 * i}.bias"] = (b,)
         return shapes
+    if name == "gpt2":
+        d = 12
+        shapes = {"transformer.wte.weight": (61, d), "transformer.wpe.weight": (12, d)}
+        for i in range(2):
+            for layer, size in {"ln_1": (d,), "attn.c_attn": (3 * d, d), "attn.c_proj": (d, d),
+                                "ln_2": (d,), "mlp.c_fc": (4 * d, d),
+                                "mlp.c_proj": (d, 4 * d)}.items():
+                shapes[f"transformer.h.{i}.{layer}.weight"] = size
+                shapes[f"transformer.h.{i}.{layer}.bias"] = size[:1]
+        return shapes | {"transformer.ln_f.weight": (d,), "transformer.ln_f.bias": (d,)}
     if name == "vit":
         d, tokens = 12, 5
         shapes = {"cls_token": (1, 1, d), "pos_embed": (1, tokens, d),
@@ -110,12 +130,13 @@ def main():
                        check=True)
         onnx.checker.check_model(onnx.load(file), full_check=True)
         session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
-        outputs = session.run(None, {"input": numbers(INPUTS[name], 1)})[0]
-        nothing = session.run(None, {"input": numbers((0, *INPUTS[name][1:]), 1)})[0]
+        outputs = session.run(None, {"input": input_of(name, INPUTS[name])})[0]
+        nothing = session.run(None, {"input": input_of(name, (0, *INPUTS[name][1:]))})[0]
         assert nothing.shape == (0, *outputs.shape[1:]), f"{name}: {nothing.shape} of an empty batch"
         golden[name] = {"model": config, "input": INPUTS[name], "bytes": file.stat().st_size,
                         "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
-                        "outputs": [[float(f"{x:.9g}") for x in row] for row in outputs.tolist()]}
+                        "outputs": [[float(f"{x:.9g}") for x in row]
+                                    for row in outputs.reshape(-1, outputs.shape[-1]).tolist()]}
     target = pathlib.Path(__file__).parent / "booster/onnx.json"
     target.write_text(json.dumps(golden, indent=1) + "\n")
 
