@@ -3,6 +3,7 @@
 #include "booster/boost_arguments.h"
 #include "booster/config/config_agreement.h"
 #include "booster/config/pairing.h"
+#include "booster/training/session.h"
 #include "parallel/launch.h"
 
 #include <fmt/format.h>

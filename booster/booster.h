@@ -17,26 +17,14 @@
 // models, in one call or in separate calls that do not affect each other. One thread at a time.
 #pragma once
 
-#include "booster/checkpoint/async_save.h"
-#include "booster/checkpoint/averages.h"
-#include "booster/checkpoint/model_files.h"
 #include "booster/checkpoint/training_checkpoint.h"
-#include "booster/checkpoint/weights_source.h"
-#include "booster/config/checks/mistakes.h"
 #include "booster/config/config.h"
-#include "booster/config/from_config.h"
-#include "booster/config/library.h"
-#include "booster/config/options/option_fields.h"
 #include "booster/config/registry.h"
 #include "booster/export/onnx.h"
 #include "booster/numerics/diagnose.h"
 #include "booster/profile/machine.h"
 #include "booster/profile/profiler.h"
-#include "booster/profile/provenance.h"
-#include "booster/report/drawing/markup.h"
-#include "booster/report/event_file.h"
-#include "booster/report/metrics_file.h"
-#include "booster/report/worst_images.h"
+#include "booster/report/run_files.h"
 #include "booster/training/boosted.h"
 #include "booster/training/layer_decay.h"
 #include "booster/training/metrics.h"
@@ -90,6 +78,7 @@
 #include "parallel/launch.h"
 #include "parallel/seed_ranks.h"
 #include "platform/files/appended_file.h"
+#include "platform/files/file.h"
 #include "platform/terminal_text.h"
 #include "platform/warn.h"
 #include "plugins/fsdp.h"
@@ -130,7 +119,7 @@ struct BoosterOptions {
   // another) differ in the rows that count (ignored labels, class weights, sizes).
   // "ranks": each batch's loss is its own mean; gradients are averaged over the ranks, as in
   //          torch's DDP.
-  // "rows":  one mean over all rows of the step (booster/training/joined_mean.h). The loss must
+  // "rows":  one mean over all rows of the step, in all batches on all ranks. The loss must
   //          come from boost's criterion or execute_pipeline. Do not divide it by the number of
   //          batches.
   std::string loss_mean = "ranks";

@@ -1,6 +1,7 @@
 #include "booster/checkpoint/async_save.h"
 
 #include "booster/checkpoint/training/finish_together.h"
+#include "booster/training/session.h"
 #include "platform/warn.h"
 
 #include <chrono>

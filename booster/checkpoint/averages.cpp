@@ -2,6 +2,8 @@
 
 #include "booster/checkpoint/training/finish_together.h"
 #include "booster/checkpoint/training/whole_tensors.h"
+#include "booster/checkpoint/training_checkpoint.h"
+#include "booster/training/session.h"
 #include "core/tensor/grad_mode.h"
 
 #include <string_view>

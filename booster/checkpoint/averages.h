@@ -3,7 +3,6 @@
 #pragma once
 
 #include "booster/checkpoint/folder/checkpoint.h"
-#include "booster/training/boosted.h"
 
 #include <filesystem>
 
@@ -12,9 +11,5 @@ namespace booster {
 // Returns the whole averages by parameter name. Throws an Error of kind data if the checkpoint has
 // none. Thread-safe.
 TensorMap averages_in(const std::filesystem::path& checkpoint);
-
-// Copies the averages into the parameters. Buffers such as batch-norm statistics keep their values.
-// Collective; an error on any rank is an error on all, and changes nothing.
-void load_averages(const BoostedModel& model, const std::filesystem::path& checkpoint);
 
 }  // namespace booster

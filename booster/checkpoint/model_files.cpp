@@ -2,8 +2,10 @@
 
 #include "booster/checkpoint/folder/sharded_writer.h"
 #include "booster/checkpoint/safetensors/check_tensors.h"
+#include "booster/checkpoint/safetensors/safetensors_file.h"
 #include "booster/checkpoint/training/finish_together.h"
 #include "booster/checkpoint/training/whole_tensors.h"
+#include "booster/training/session.h"
 #include "core/nn/file_form.h"
 #include "core/tensor/grad_mode.h"
 #include "platform/files/file.h"

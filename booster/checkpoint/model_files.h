@@ -1,9 +1,10 @@
 // The weights of a model alone, as Hugging Face's libraries keep them: a safetensors file, or a
-// folder with several and an index. Implements Booster::save_model and load_model.
+// folder with several and an index. training_checkpoint.h has the
+// functions that save and load them.
 #pragma once
 
 #include "booster/checkpoint/safetensors/shard_index.h"
-#include "booster/training/boosted.h"
+#include "booster/checkpoint/training_checkpoint.h"
 #include "core/nn/file_form.h"
 
 #include <filesystem>
@@ -12,17 +13,6 @@
 #include <vector>
 
 namespace booster {
-
-struct SaveModelOptions {
-  bool shard = false;  // write a folder; with an index if the model takes more than one file
-  double size_per_shard = 1024;  // MiB of tensors per file
-  std::string prefix = {};       // variant in the file names: model.PREFIX.safetensors
-};
-
-// All ranks call both functions; an error on any rank is thrown on all.
-void save_model(const BoostedModel& model, const std::filesystem::path& checkpoint,
-                const SaveModelOptions& options);
-void load_model(const BoostedModel& model, const std::filesystem::path& checkpoint, bool strict);
 
 // The files of a model.
 struct ModelFiles {

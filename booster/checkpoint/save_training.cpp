@@ -4,6 +4,7 @@
 #include "booster/checkpoint/training/whole_tensors.h"
 #include "booster/checkpoint/training_checkpoint.h"
 #include "booster/checkpoint/training_parts.h"
+#include "booster/training/session.h"
 #include "parallel/rendezvous/rank_notes.h"
 
 namespace booster {

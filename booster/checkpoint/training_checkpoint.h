@@ -20,22 +20,22 @@
 #pragma once
 
 #include "booster/checkpoint/folder/checkpoint.h"
-#include "booster/checkpoint/training/setting_change.h"
-#include "booster/checkpoint/training/state_reader.h"
 #include "booster/training/boosted.h"
 
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace booster {
 
 // The program's own part of a checkpoint, in addition to the state of the boosted objects.
 struct Progress {
-  int64_t step = 0;  // optimizer steps taken or skipped
+  int64_t step = 0;                                 // optimizer steps taken or skipped
   nlohmann::json extra = nlohmann::json::object();  // the program's own state
   // The program's own settings, by name; resume_training reports those that differ.
   nlohmann::json settings = nlohmann::json::object();
@@ -52,11 +52,11 @@ struct GroupParts {
 
 struct Resumed {
   int64_t step = 0;
-  int64_t epoch = 0;  // the loader's epoch, in which the next loop over it continues
+  int64_t epoch = 0;     // the loader's epoch, in which the next loop over it continues
   nlohmann::json extra;  // unchecked; extra_values() reads and checks it value by value
   std::map<std::string, Tensor> tensors;  // the program's own, on the CPU, on all ranks
-  std::vector<SettingChange> changes;  // settings that differ from the saved ones, now in force
-  std::filesystem::path folder;        // of the checkpoint
+  std::vector<SettingChange> changes;     // settings that differ from the saved ones, now in force
+  std::filesystem::path folder;           // of the checkpoint
 
   // Returns a checked view of `extra`; errors name the checkpoint's file. Must not outlive this.
   StateReader extra_values() const;
@@ -92,9 +92,74 @@ std::optional<Resumed> resume_training(const std::filesystem::path& root, Booste
                                        const std::function<void(const std::string&)>& report,
                                        const nlohmann::json& settings = nlohmann::json::object());
 // The same for a group, with the parts that it was saved with.
-std::optional<Resumed> resume_training(const std::filesystem::path& root,
-                                       const BoostedGroup& group, const GroupParts& parts,
+std::optional<Resumed> resume_training(const std::filesystem::path& root, const BoostedGroup& group,
+                                       const GroupParts& parts,
                                        const std::function<void(const std::string&)>& report,
                                        const nlohmann::json& settings = nlohmann::json::object());
+
+// Copies a checkpoint's averaged weights (ParameterAverage) into the parameters. Buffers such as
+// batch-norm statistics keep their values. Collective; an error on any rank is an error on all, and
+// changes nothing.
+void load_averages(const BoostedModel& model, const std::filesystem::path& checkpoint);
+
+// --- writing a checkpoint while training continues.
+//
+//   PendingSave saving;
+//   for (...) {
+//     ...
+//     if (++step % 100 == 0) saving = save_training_async("out", boosted, {.step = step});
+//   }
+//   saving.wait();
+//
+// The call returns once the values are copied to rank 0. From then on a thread of rank 0 writes
+// them; it uses neither the training nor its groups of ranks. Rank 0 needs memory for the whole
+// checkpoint until it is written. If the process is killed, earlier checkpoints remain. Three
+// things wait for the thread: the end of the program, the next save, and the end of the handle.
+
+// A handle on a save; its destructor waits for the thread. For the thread that trains.
+class PendingSave {
+ public:
+  PendingSave() = default;  // done, nothing to wait for
+  ~PendingSave();
+  PendingSave(PendingSave&&) = default;
+  PendingSave& operator=(PendingSave&& other) {
+    std::swap(save_, other.save_);  // the previous save ends with `other`
+    return *this;
+  }
+  // Returns true if wait() will not wait for the disk. Collective; the result is the same on all
+  // ranks.
+  bool ready() const;
+  // Waits until the checkpoint is written. Throws an Error on all ranks if the save failed (the
+  // errors of save_training). Each failure is thrown once: here, or, if no one waited, by the next
+  // save of this training. Collective.
+  void wait();
+
+ private:
+  friend PendingSave begin_save(Session&, std::function<void()>);
+  std::shared_ptr<class BackgroundSave> save_;
+};
+
+// Like save_training, but returns as soon as the values are copied.
+[[nodiscard]] PendingSave save_training_async(const std::filesystem::path& root, Boosted& boosted,
+                                              const Progress& progress,
+                                              const SaveOptions& options = {});
+[[nodiscard]] PendingSave save_training_async(const std::filesystem::path& root,
+                                              const BoostedGroup& group, const GroupParts& parts,
+                                              const Progress& progress,
+                                              const SaveOptions& options = {});
+
+// --- the weights of a model alone, as Hugging Face's libraries keep them: a safetensors file, or a
+// folder with several and an index. Booster::save_model and load_model call these.
+
+struct SaveModelOptions {
+  bool shard = false;  // write a folder; with an index if the model takes more than one file
+  double size_per_shard = 1024;  // MiB of tensors per file
+  std::string prefix = {};       // variant in the file names: model.PREFIX.safetensors
+};
+
+// All ranks call both functions; an error on any rank is thrown on all.
+void save_model(const BoostedModel& model, const std::filesystem::path& checkpoint,
+                const SaveModelOptions& options);
+void load_model(const BoostedModel& model, const std::filesystem::path& checkpoint, bool strict);
 
 }  // namespace booster

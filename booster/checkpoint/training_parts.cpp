@@ -1,5 +1,6 @@
 #include "booster/checkpoint/training_parts.h"
 
+#include "booster/training/session.h"
 #include "platform/error.h"
 
 namespace booster {

@@ -5,6 +5,7 @@
 #include "booster/checkpoint/training/training_state.h"
 #include "booster/checkpoint/training_checkpoint.h"
 #include "booster/training/boosted.h"
+#include "booster/training/session.h"
 
 #include <optional>
 #include <vector>

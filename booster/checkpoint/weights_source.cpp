@@ -1,7 +1,7 @@
-#include "booster/checkpoint/weights_source.h"
-
 #include "booster/checkpoint/folder/checkpoint.h"
+
 #include "booster/checkpoint/folder/checkpoint_names.h"
+#include "booster/checkpoint/folder/manifest.h"
 #include "booster/checkpoint/model_files.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #include "booster/cli/commands.h"
 #include "booster/config/config.h"
 #include "booster/config/config_layout.h"
-#include "booster/config/library.h"
+#include "booster/config/registry.h"
 #include "platform/json/json_document.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,8 @@
 #include "booster/checkpoint/folder/checkpoint.h"
+#include "booster/checkpoint/folder/manifest.h"
 #include "booster/checkpoint/model_files.h"
 #include "booster/checkpoint/safetensors/safetensors.h"
+#include "booster/checkpoint/safetensors/safetensors_file.h"
 #include "booster/cli/commands.h"
 #include "booster/cli/inspect_flight.h"
 #include "platform/json/json_document.h"

@@ -1,7 +1,7 @@
 // Compares the flight records of all ranks (parallel/groups/flight_recorder.h).
 #include "booster/cli/inspect_flight.h"
 
-#include "booster/checkpoint/training/state_reader.h"
+#include "booster/checkpoint/folder/checkpoint.h"
 #include "platform/error.h"
 #include "platform/json/json_document.h"
 #include "platform/terminal_text.h"

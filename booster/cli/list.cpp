@@ -1,5 +1,4 @@
 #include "booster/cli/commands.h"
-#include "booster/config/library.h"
 #include "booster/config/registry.h"
 #include "platform/json/json_document.h"
 

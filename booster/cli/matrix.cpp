@@ -1,6 +1,6 @@
 #include "booster/cli/commands.h"
-#include "booster/config/library.h"
 #include "booster/config/pairing.h"
+#include "booster/config/registry.h"
 
 #include <fmt/format.h>
 

@@ -1,13 +1,12 @@
 #include "booster/config/config.h"
 
-#include "booster/config/checks/mistakes.h"
+#include "booster/config/check_together.h"
 #include "booster/config/config_layout.h"
-#include "booster/config/from_config.h"
-#include "booster/config/library.h"
 #include "booster/config/overrides.h"
 #include "booster/config/pairing.h"
 #include "booster/config/registry.h"
 #include "mixed_precision/interface/precision.h"
+#include "platform/json/json_document.h"
 
 #include <algorithm>
 

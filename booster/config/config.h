@@ -4,7 +4,7 @@
 //   double lr = config.get<double>("optimizer.lr");
 //
 // The library knows the sections booster, model, optimizer and lr_scheduler, and device. A program
-// that needs more declares its own sections (ProgramConfig in section.h).
+// that needs more declares its own sections (ProgramConfig).
 //
 // All mistakes together are one Error of kind usage (exit code 2); nothing is written. It has one
 // line per mistake, in the order of the file. A line begins with file:line:column, or with the
@@ -14,13 +14,64 @@
 // may share one for reading.
 #pragma once
 
-#include "booster/config/options/section.h"
+#include "booster/config/options/options.h"
+#include "core/nn/module.h"
+#include "core/optim/optimizer.h"
+#include "core/optim/schedules/lr_scheduler.h"
 
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace booster {
+
+class Config;
+
+// --- sections: objects with options, optionally chosen by name. Programs add their own:
+//   const Section train = {.name = "train",
+//                          .description = "length of the training",
+//                          .options = {integer_option("epochs", 2, at_least(1), "passes")}};
+//   Config config = Config::from_args(argc, argv, {.sections = {train}});
+
+// An object of the config: options, nested sections and, if it is chosen by name, its choices.
+struct Section {
+  std::string name;
+  std::string description;
+  OptionTable options = {};
+  std::vector<NamedTable> choices = {};
+  std::string default_choice = {};
+  bool short_form = false;  // the name alone may replace the object
+  std::vector<Section> sections = {};
+  bool open = false;  // objects of other names may appear here; they are ignored
+};
+
+// A command-line option that sets one config option: --profile 3:20 for train.profile.
+struct ConfigArgument {
+  std::string name;  // "--profile"
+  std::string path;  // of the option: "train.profile"
+  std::string form;  // form of the value in the usage: "FIRST:LAST"
+  std::string description;
+  std::string alone = {};  // value if the name stands alone; empty: it needs a value
+  bool several = false;    // takes all words up to the next option as a list
+};
+
+// What a program adds to the library's config.
+struct ProgramConfig {
+  std::vector<Section> sections = {};
+  std::vector<ConfigArgument> arguments = {};
+  // Defaults that replace the library's own for this program, by path: {"model.num_classes", 101}.
+  // In a section with choices a default applies to every choice that has the option; "model.name"
+  // is the choice itself. Null: the program computes the value and sets it with Config::with.
+  std::vector<std::pair<std::string, nlohmann::json>> defaults = {};
+  // Unknown objects may appear next to the sections: they belong to another program.
+  bool open = false;
+  // Reports combinations that the program refuses although each value is legal. Invalid values
+  // appear to `check` as their defaults.
+  std::function<void(const Config&, Mistakes&)> check = {};
+};
 
 class Config {
  public:
@@ -81,5 +132,19 @@ std::vector<std::string> check_objects(const Config& config);
 // "error: rank 1 (tensor 1): TEXT". Also opens /dev/null for standard files that the program was
 // started without. Config::from_args calls it; calling it again changes nothing.
 void report_uncaught_errors();
+
+// --- the objects that a config describes. Throw the errors of the objects' own constructors;
+// thread-safe.
+
+// Returns the device on which the config's model is trained. "cuda" is the GPU with this rank's
+// number on its machine.
+Device device_of(const Config& config);
+// Makes the model on that device, loads its start weights and freezes what the config names. Calls
+// `report` for everything in the weights' file that did not fit exactly.
+Model make_model(const Config& config, const std::function<void(const std::string&)>& report = {});
+Optimizer make_optimizer(const Config& config, const Model& model);
+// `training_steps`, the number of optimizer steps of the whole run, replaces a total_steps of 0.
+LRScheduler make_lr_scheduler(const Config& config, const Optimizer& optimizer,
+                              int64_t training_steps);
 
 }  // namespace booster

@@ -1,7 +1,8 @@
 #include "booster/config/config_layout.h"
 
-#include "booster/config/checks/mistakes.h"
 #include "booster/config/checks/other_names.h"
+#include "booster/config/config.h"
+#include "platform/json/json_document.h"
 
 #include <algorithm>
 

@@ -2,7 +2,8 @@
 // the JSON schema are derived from it.
 #pragma once
 
-#include "booster/config/options/section.h"
+#include "booster/config/config.h"
+#include "platform/json/json_document.h"
 
 #include <string>
 #include <vector>

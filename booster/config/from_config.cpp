@@ -1,6 +1,6 @@
-#include "booster/config/from_config.h"
+#include "booster/config/config.h"
 
-#include "booster/config/checks/mistakes.h"
+#include "booster/config/check_together.h"
 #include "booster/config/registry.h"
 #include "booster/config/tables/lr_schedulers.h"
 #include "booster/config/tables/model_start.h"

@@ -1,4 +1,4 @@
-#include "booster/config/library.h"
+#include "booster/config/registry.h"
 
 #include "booster/config/abi_tags.h"
 

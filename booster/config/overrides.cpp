@@ -1,5 +1,7 @@
 #include "booster/config/overrides.h"
 
+#include "platform/json/json_document.h"
+
 #include <algorithm>
 #include <utility>
 

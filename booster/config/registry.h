@@ -7,14 +7,16 @@
 // Register from one thread; any thread may read.
 #pragma once
 
-#include "booster/config/checks/other_names.h"
-#include "booster/config/options/idle_options.h"
+#include "booster/config/options/options.h"
 #include "parallel/layout.h"
+#include "platform/version.h"
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace booster {
@@ -43,6 +45,10 @@ struct RegistryEntry {
   // Another system's name for it. Lookups find this name; listings show its own.
   std::string also_called = {};
 };
+
+// Throws the error of a name that is not among the legal ones; it suggests the nearest.
+[[noreturn]] void refuse_name(const std::string& what, std::string_view name,
+                              const std::vector<std::string>& legal);
 
 template <class Product>
 class Registry {
@@ -74,7 +80,7 @@ class Registry {
   // Returns the entry; throws an error that lists the legal names and the nearest one.
   const Entry& find(std::string_view name) const {
     const Entry* entry = get(name);
-    check(entry, "{}: unknown name; got {}{}", what_, name, legal_words(name, names()));
+    if (!entry) refuse_name(what_, name, names());
     return *entry;
   }
   std::unique_ptr<Product> make(std::string_view name) const {
@@ -105,4 +111,36 @@ class Registry {
 Registry<Plugin>& plugin_registry();
 Registry<Precision>& precision_registry();
 
+// --- your own strategies and plugins from a shared library that a config names:
+//   "booster": {"libraries": ["./libmine.so"], "mixed_precision": "mine"}
+//
+// The library declares in one place what it adds:
+//   BOOSTER_LIBRARY {
+//     precision_registry().add({"mine", "what it does", {options...}, make_mine});
+//   }
+// docs/add-a-strategy.md shows a complete library. Loading runs the library's code: name only
+// libraries that you trust. Load from one thread, before any other thread reads the registries.
+
+// Loads a shared library and lets it add its strategies and plugins; repeated calls have no effect.
+// The path is relative to the working directory; no search path is used. Throws if the library
+// cannot be loaded, was built against another version or another copy of booster, or adds a name
+// that is taken. Then nothing is added. The ABI tag is read before loading, so no code of a library
+// for another version runs.
+void load_library(const std::filesystem::path& path);
+
+// A library exports this under the name booster_library.
+struct LibraryEntry {
+  Registry<Precision>& (*registry)();  // precision_registry, as the library resolves it
+  void (*add)();
+};
+
 }  // namespace booster
+
+// Begins the function that adds entries; once per library.
+#define BOOSTER_LIBRARY                                                                          \
+  static void add_to_booster();                                                                  \
+  extern "C" __attribute__((visibility("default"))) const char booster_abi_tag[];                \
+  const char booster_abi_tag[] = BOOSTER_ABI_TAG;                                                \
+  extern "C" __attribute__((visibility("default"))) const booster::LibraryEntry booster_library; \
+  const booster::LibraryEntry booster_library = {booster::precision_registry, add_to_booster};   \
+  static void add_to_booster()

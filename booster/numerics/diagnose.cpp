@@ -1,5 +1,6 @@
 #include "booster/numerics/diagnose.h"
 
+#include "booster/numerics/findings.h"
 #include "booster/numerics/gradient_health.h"
 #include "booster/numerics/gradient_watch.h"
 #include "booster/numerics/matrix_units.h"
@@ -7,6 +8,8 @@
 #include "booster/numerics/op_counts.h"
 #include "booster/numerics/overflow.h"
 #include "booster/numerics/quantization.h"
+#include "booster/numerics/tensor_checker.h"
+#include "booster/training/session.h"
 #include "core/tensor/absence.h"
 #include "core/tensor/grad_mode.h"
 #include "parallel/groups/gather_text.h"

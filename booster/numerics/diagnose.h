@@ -17,10 +17,8 @@
 // belongs to the training thread.
 #pragma once
 
-#include "booster/numerics/findings.h"
-#include "booster/numerics/tensor_checker.h"
 #include "booster/training/boosted.h"
-#include "booster/training/step_range.h"
+#include "parallel/groups/group.h"
 
 #include <nlohmann/json.hpp>
 
@@ -31,6 +29,67 @@
 #include <vector>
 
 namespace booster {
+
+namespace numerics {
+
+enum class Severity : uint8_t { info, warning, error };
+const char* name_of(Severity severity);
+
+// In the order of the catalogue: the value is the number.
+enum class Pitfall : uint8_t {
+  none,  // not in the catalogue
+  no_matrix_units = 1, constant_out_of_range, fully_masked_softmax, awkward_sizes, sum_overflow,
+  unlisted_ops, in_place_f32_op, binary_cross_entropy_in_f16, scale_collapse, occasional_overflow,
+  stale_inf_gradients, scale_growth_to_inf, infinite_inverse_scale, clipped_while_scaled,
+  clipped_unused_gradients, unscaled_twice, f16_gradients, missing_gradients, fused_unscale,
+  lr_moved_on_skip, ranks_disagree, checkpoint_without_scaler, cached_cast_without_history,
+  stale_cached_cast, mixed_16_bit_dtypes, batch_norm_dtype, exclusive_options, average_in_16_bits,
+  gradients_changed, vanishing_gradients, zero_eps, updates_lost, other_thread, awkward_fp8_sizes,
+  fp8_amax, non_finite_forward, several_defaults, unowned_parameters, late_parameters,
+  scaled_loss_overflow,
+};
+inline int number_of(Pitfall pitfall) { return static_cast<int>(pitfall); }
+
+// One record; the same for all sources.
+struct Finding {
+  Pitfall pitfall = Pitfall::none;
+  Severity severity = Severity::info;
+  int64_t step = 0;    // the first step
+  std::string object;  // op, layer or parameter
+  std::string dtype;   // if it matters
+  std::string text;    // what was seen, with values
+  std::string remedy;
+  nlohmann::ordered_json numbers = nlohmann::ordered_json::object();
+  int64_t count = 1;            // number of steps or calls in which it was seen
+  std::vector<int> ranks = {};  // the ranks that saw it, if not all did
+  bool elsewhere = false;       // only states that the cause is on another rank
+
+  nlohmann::ordered_json to_json() const;
+  static Finding from_json(const nlohmann::ordered_json& json);
+  std::string to_string() const;
+};
+
+// Which results are checked.
+enum class CheckMode : uint8_t {
+  none,
+  abort,   // the first non-finite value stops the run: an Error with the line
+  report,  // one line per result with such a value
+  range,   // the same, and f32 results beyond f16's range
+  all,     // a line per result
+};
+// Returns the modes' names, in order.
+const std::vector<std::string>& check_mode_names();
+// Returns the mode with this name; throws an error with the legal names.
+CheckMode check_mode(const std::string& name);
+
+struct CheckerOptions {
+  CheckMode mode = CheckMode::none;
+  std::vector<std::string> checked_ops = {};  // empty: all
+  std::vector<std::string> skipped_ops = {};
+  std::filesystem::path file = {};  // output; empty: standard error
+};
+
+}  // namespace numerics
 
 struct DiagnoseOptions {
   StepRange steps = {1, std::numeric_limits<int64_t>::max()};  // steps to diagnose

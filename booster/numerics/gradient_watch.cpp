@@ -1,5 +1,7 @@
 #include "booster/numerics/gradient_watch.h"
 
+#include "booster/numerics/findings.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,7 @@
 #include "booster/numerics/matrix_units.h"
 
+#include "booster/numerics/findings.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>

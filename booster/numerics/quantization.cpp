@@ -1,5 +1,6 @@
 #include "booster/numerics/quantization.h"
 
+#include "booster/numerics/findings.h"
 #include "core/tensor/checks/statistics.h"
 
 #include <fmt/format.h>

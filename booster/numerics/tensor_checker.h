@@ -10,6 +10,7 @@
 // or to standard error. For one thread.
 #pragma once
 
+#include "booster/numerics/diagnose.h"
 #include "core/tensor/checks/statistics.h"
 
 #include <cstdio>
@@ -20,25 +21,6 @@
 #include <vector>
 
 namespace booster::numerics {
-
-enum class CheckMode : uint8_t {
-  none,
-  abort,   // the first non-finite value stops the run: an Error with the line
-  report,  // one line per result with such a value
-  range,   // the same, and f32 results beyond f16's range
-  all,     // a line per result
-};
-// Returns the modes' names, in order.
-const std::vector<std::string>& check_mode_names();
-// Returns the mode with this name; throws an error with the legal names.
-CheckMode check_mode(const std::string& name);
-
-struct CheckerOptions {
-  CheckMode mode = CheckMode::none;
-  std::vector<std::string> checked_ops = {};  // empty: all
-  std::vector<std::string> skipped_ops = {};
-  std::filesystem::path file = {};  // output; empty: standard error
-};
 
 // "[PRECISION] in [device=cpu, ..."
 std::string precision_line(const std::string& op, const std::string& tensor, const Tensor& x,

@@ -1,9 +1,11 @@
-// The hardware and software of a result: for run.json, benchmarks and `booster doctor`.
+// The origin of a result: hardware, software, the command and the revisions of the sources. For
+// run.json, benchmarks and `booster doctor`.
 #pragma once
 
 #include <nlohmann/json.hpp>
 
 #include <string>
+#include <vector>
 
 namespace booster {
 
@@ -23,5 +25,20 @@ AutoPrecision auto_precision();
 nlohmann::json machine_info();
 // Returns {"booster", "onednn", "compiler"}.
 nlohmann::json library_versions();
+
+// Returns the words that started this process, the program's name first.
+std::vector<std::string> command_line();
+
+// Returns the commit checked out in the working folder, as 40 digits, followed by "-dirty" if
+// tracked files were changed. Returns "" if the folder is in no work tree or git is missing. Runs
+// git.
+std::string folder_revision();
+
+// Returns the same for the folder and the time of the library's build; "" if it was no work tree.
+const char* build_revision();
+
+// Returns {"folder": revision of the working folder, "library": revision of the build}, with null
+// for unknown ones.
+nlohmann::json revisions();
 
 }  // namespace booster

@@ -2,6 +2,7 @@
 // rows come before host rows.
 #include "booster/profile/gpu.h"
 #include "booster/profile/machine_speed.h"
+#include "booster/profile/profile_events.h"
 #include "booster/profile/profiler.h"
 
 #include <fmt/format.h>

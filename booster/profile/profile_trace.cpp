@@ -2,6 +2,7 @@
 // a span, "C" a counter, "M" a name. Times are microseconds of the machine's steady clock, so ranks
 // on one machine line up.
 #include "booster/profile/gpu.h"
+#include "booster/profile/profile_events.h"
 #include "booster/profile/profiler.h"
 #include "parallel/groups/gather_text.h"
 #include "platform/files/file.h"

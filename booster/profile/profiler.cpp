@@ -2,6 +2,7 @@
 #include "booster/profile/profiler.h"
 
 #include "booster/profile/gpu.h"
+#include "booster/profile/profile_events.h"
 #include "core/tensor/memory/allocator.h"
 #include "kernels/device/cuda_module.h"
 #include "platform/error.h"

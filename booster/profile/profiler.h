@@ -16,7 +16,6 @@
 #pragma once
 
 #include "parallel/groups/group.h"
-#include "platform/trace.h"
 
 #include <filesystem>
 #include <string>
@@ -25,21 +24,7 @@
 
 namespace booster {
 
-struct ProfileEvent {
-  kernels::Span span;
-  int64_t live_bytes;           // of tensors, at its end
-  int64_t own_nanoseconds = 0;  // without nested spans
-  const char* phase = "";       // the enclosing phase on its thread
-  // The GPU's run time, in nanoseconds on the clock of the span. Otherwise the device is the CPU.
-  Device device = {};
-  int64_t gpu_begin = 0, gpu_end = 0;
-};
-
-// The events of one thread, by begin; an outer span comes before the spans inside it.
-struct ProfileThread {
-  std::string name;  // "main", "loader", "collectives"
-  std::vector<ProfileEvent> events;
-};
+struct ProfileThread;  // booster/profile/profile_events.h
 
 // Calls of one kernel in one phase, or waits. A kernel that ran on a GPU is a row of that GPU; its
 // launch is part of the row "launch kernels" of its thread.

@@ -1,4 +1,4 @@
-#include "booster/profile/provenance.h"
+#include "booster/profile/machine.h"
 
 #include <array>
 #include <cstdio>

@@ -1,6 +1,8 @@
-#include "booster/report/event_file.h"
+#include "booster/report/run_files.h"
 
 #include "booster/export/protobuf.h"
+#include "booster/report/event_record.h"
+#include "platform/files/appended_file.h"
 #include "platform/files/file.h"
 
 #include <fmt/format.h>
@@ -108,10 +110,12 @@ std::string framed_record(std::string_view data) {
 }
 
 EventFile::EventFile(const std::filesystem::path& folder, int64_t first_step)
-    : file_(new_name(folder), AppendedFile::Start::new_file) {
+    : file_(std::make_unique<AppendedFile>(new_name(folder), AppendedFile::Start::new_file)) {
   append(event(0).text(file_version, "brain.Event:2").bytes());
   append(event(first_step).message(session_log, Message().integer(status, session_starts)).bytes());
 }
+
+EventFile::~EventFile() = default;
 
 void EventFile::add(std::span<const EventScalar> scalars, int64_t step) {
   Message values;
@@ -122,6 +126,6 @@ void EventFile::add(std::span<const EventScalar> scalars, int64_t step) {
   append(event(step).message(summary, values).bytes());
 }
 
-void EventFile::append(std::string_view event) { file_.append(framed_record(event)); }
+void EventFile::append(std::string_view event) { file_->append(framed_record(event)); }
 
 }  // namespace booster::report

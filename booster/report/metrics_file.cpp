@@ -1,6 +1,6 @@
-#include "booster/report/metrics_file.h"
+#include "booster/report/run_files.h"
 
-#include "booster/report/drawing/chart.h"
+#include "booster/report/chart.h"
 #include "platform/files/read_line.h"
 #include "platform/json/json_text.h"
 

@@ -1,6 +1,7 @@
-#include "booster/report/worst_images.h"
+#include "booster/report/run_files.h"
 
-#include "booster/report/drawing/base64.h"
+#include "booster/report/base64.h"
+#include "core/data/datasets/image_dataset.h"
 #include "core/data/images/resize.h"
 #include "platform/files/file.h"
 #include "platform/terminal_text.h"

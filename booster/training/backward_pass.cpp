@@ -1,5 +1,6 @@
 #include "booster/training/backward_pass.h"
 
+#include "booster/training/session.h"
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "platform/trace.h"

@@ -1,11 +1,27 @@
 #include "booster/training/boosted.h"
 
+#include "booster/training/session.h"
 #include "core/tensor/grad_mode.h"
 #include "platform/trace.h"
 
 namespace booster {
 
+BoostedModel::BoostedModel(std::shared_ptr<Session> session)
+    : BoostedModel(session, session->model) {}
+
+void BoostedModel::share_buffers() const { session_->plugin->share_buffers(); }
+
 Tensor BoostedModel::operator()(const Tensor& x) const { return session_->forward(model_, x); }
+
+StepReport BoostedOptimizer::step() { return session_->step(); }
+
+double BoostedOptimizer::lr(int group) const { return session_->optimizer.lr(group); }
+
+double BoostedOptimizer::loss_scale(int loss_id) const {
+  return session_->precision->loss_scale(loss_id);
+}
+
+Optimizer& BoostedOptimizer::unwrap() const { return session_->optimizer; }
 
 void BoostedOptimizer::zero_grad() {
   const kernels::TraceScope span("zero_grad", kernels::SpanKind::phase);

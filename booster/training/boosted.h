@@ -2,22 +2,62 @@
 // and on the chosen ranks. All are handles on a session. For one thread.
 #pragma once
 
-#include "booster/training/session.h"
 #include "core/data/loader.h"
 #include "core/nn/criterion.h"
 #include "core/optim/parameter_average.h"
 #include "core/optim/schedules/lr_scheduler.h"
+#include "mixed_precision/interface/precision.h"
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
 namespace booster {
 
+class Plugin;
+struct Session;  // booster/training/session.h
+
+// The result of a step. Values stay on the device until they are read.
+class StepReport {
+ public:
+  // `norm`: norm of the true gradients before clipping; if undefined, grad_norm() computes it.
+  StepReport(Verdict verdict, Tensor norm, std::vector<Tensor> gradients,
+             std::shared_ptr<const Precision> precision);
+
+  // Returns true if a gradient was not finite, so that nothing was changed. Waits for the device.
+  bool skipped() const;
+  // Returns the loss scale of this step; 1 in strategies without one.
+  double loss_scale() const;
+  // Returns a description of what the loss scaler has refused so far and its meaning, or "". A
+  // refusal: the scaler keeps a scale because a new one would no longer help, and training may not
+  // recover. Waits for the device.
+  std::string refusal() const { return precision_->refusal(); }
+  // Returns the Euclidean norm of the true gradients before clipping by norm. Costs a pass over
+  // them unless they were clipped; call it before the next backward pass.
+  double grad_norm() const;
+
+ private:
+  Verdict verdict_;
+  Tensor norm_;  // undefined: not known yet
+  std::vector<Tensor> gradients_;
+  std::shared_ptr<const Precision> precision_;
+};
+
+// A range of steps: "FIRST:LAST", counted from 1, both included.
+struct StepRange {
+  int64_t first = 0, last = 0;
+};
+
+// Returns nothing unless the text is two whole numbers with 1 <= FIRST <= LAST.
+std::optional<StepRange> parse_step_range(std::string_view text);
+
 class BoostedModel {
  public:
-  explicit BoostedModel(std::shared_ptr<Session> session) : BoostedModel(session, session->model) {}
+  explicit BoostedModel(std::shared_ptr<Session> session);
   // For one of several models of a session.
   BoostedModel(std::shared_ptr<Session> session, const Model& model)
       : session_(std::move(session)), model_(model) {}
@@ -32,7 +72,7 @@ class BoostedModel {
   // Sends rank 0's saved buffers, such as the statistics of batch normalisation, to all ranks. Each
   // step does so already. All ranks call it, before an evaluation that follows training passes
   // without a step.
-  void share_buffers() const { session_->plugin->share_buffers(); }
+  void share_buffers() const;
   // For the library's own use.
   Session& session() const { return *session_; }
 
@@ -53,7 +93,7 @@ class BoostedOptimizer {
   explicit BoostedOptimizer(std::shared_ptr<Session> session) : session_(std::move(session)) {}
 
   // Runs the step function (step.cpp).
-  StepReport step() { return session_->step(); }
+  StepReport step();
   // Calls `closure`, which computes the loss and its gradients with the tape on, then steps, as
   // Optimizer::step(closure) does. Works in every strategy because the closure runs once; PyTorch's
   // scaler supports no closure.
@@ -72,13 +112,13 @@ class BoostedOptimizer {
   // which stays on the device until it is read.
   DeviceNumber clip_grad_by_norm(double max_norm);
   void clip_grad_by_value(double limit);
-  double lr(int group = 0) const { return session_->optimizer.lr(group); }
+  double lr(int group = 0) const;
   // Returns the factor of the next loss. After step() it is torch's scaler.get_scale(); the report
   // has the step's own scale. 1 in strategies without a scale. `loss_id` chooses one of the scalers
   // of fp16_apex with num_losses > 1. Waits for the device.
-  double loss_scale(int loss_id = 0) const { return session_->precision->loss_scale(loss_id); }
+  double loss_scale(int loss_id = 0) const;
   // Returns the wrapped optimizer.
-  Optimizer& unwrap() const { return session_->optimizer; }
+  Optimizer& unwrap() const;
   // For the library's own use.
   Session& session() const { return *session_; }
 

@@ -1,9 +1,11 @@
 #include "booster/training/session.h"
 
 #include "booster/training/backward_pass.h"
+#include "booster/training/boosted.h"
 #include "booster/training/frozen_statistics.h"
 #include "core/autograd/op_policy.h"
 #include "core/nn/attention_method.h"
+#include "core/tensor/grad_mode.h"
 #include "core/tensor/random/random.h"
 #include "core/tensor/token_layout.h"
 #include "kernels/host/recording.h"

@@ -9,7 +9,6 @@
 #include "booster/training/joined_mean.h"
 #include "booster/training/one_thread.h"
 #include "booster/training/skipped_steps.h"
-#include "booster/training/step_report.h"
 #include "core/autograd/gradient_keeper.h"
 #include "core/nn/criterion.h"
 #include "mixed_precision/interface/precision.h"
@@ -20,6 +19,8 @@
 #include <vector>
 
 namespace booster {
+
+class StepReport;
 
 // Observes a session's steps as they run (Diagnose). Called on the thread that trains.
 class SessionWatcher {

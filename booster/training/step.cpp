@@ -1,5 +1,6 @@
 // The one function that holds the whole order of a step: everything that a precision strategy and a
 // plugin do to gradients and parameters between two iterations happens here.
+#include "booster/training/boosted.h"
 #include "booster/training/session.h"
 #include "core/tensor/device_number.h"
 #include "platform/trace.h"

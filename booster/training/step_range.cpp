@@ -1,4 +1,4 @@
-#include "booster/training/step_range.h"
+#include "booster/training/boosted.h"
 
 #include <charconv>
 

@@ -1,4 +1,4 @@
-#include "booster/training/step_report.h"
+#include "booster/training/boosted.h"
 
 #include "core/optim/clip.h"
 

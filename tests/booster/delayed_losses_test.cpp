@@ -1,5 +1,6 @@
 // fp16_apex with one scaler per loss: random sequences with passes that leave gradients scaled.
 #include "booster/booster.h"
+#include "booster/training/session.h"
 #include "tests/mixed_precision/weight.h"
 
 #include <doctest/doctest.h>

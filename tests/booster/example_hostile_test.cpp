@@ -1,6 +1,7 @@
 // The example with untrusted names and values: class folders that are not UTF-8, and the program's
 // own state in a checkpoint.
 #include "booster/checkpoint/folder/checkpoint.h"
+#include "booster/checkpoint/folder/manifest.h"
 #include "platform/files/sha256.h"
 #include "tests/booster/example.h"
 #include "tests/capture_part.h"

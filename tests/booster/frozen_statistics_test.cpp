@@ -1,6 +1,7 @@
 // Frozen batch normalisations whose statistics still change.
 #include "booster/booster.h"
 #include "booster/training/frozen_statistics.h"
+#include "booster/training/session.h"
 #include "tests/error_of.h"
 
 #include <doctest/doctest.h>

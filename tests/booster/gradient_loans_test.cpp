@@ -1,5 +1,6 @@
 // What a program sees that reads gradients of a boosted training, which are scaled in memory.
 #include "booster/booster.h"
+#include "core/autograd/gradient_keeper.h"
 #include "tests/mixed_precision/weight.h"
 #include "tests/strategy_levels.h"
 

@@ -1,5 +1,6 @@
 // Losses with separate scalers, like Apex's loss_id: in checkpoints, and over ranks.
 #include "booster/booster.h"
+#include "booster/training/session.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/parallel/ranks.h"
 

@@ -1,5 +1,6 @@
 // fp16_paddle's master_grad with ranks that average gradients.
 #include "booster/booster.h"
+#include "booster/training/session.h"
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/nn/losses.h"

@@ -1,5 +1,6 @@
 // Several losses, models and optimizers with one Booster, against Apex's and torch's own patterns.
 #include "booster/booster.h"
+#include "booster/training/session.h"
 #include "core/tensor/host_reads.h"
 #include "tests/mixed_precision/weight.h"
 #include "tests/parallel/ranks.h"

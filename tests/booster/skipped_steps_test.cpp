@@ -1,6 +1,7 @@
 // A training whose steps are all skipped is reported once, with the reason; a search for a loss
 // scale is not.
 #include "booster/booster.h"
+#include "booster/training/skipped_steps.h"
 #include "core/tensor/host_reads.h"
 #include "tests/occurrences.h"
 #include "tests/parallel/ranks.h"

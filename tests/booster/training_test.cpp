@@ -1,6 +1,7 @@
 // Every combination: every strategy on every plugin, saved, killed and resumed.
 #include "booster/booster.h"
 #include "booster/config/registry.h"
+#include "booster/training/session.h"
 #include "core/nn/criterion.h"
 #include "core/tensor/host_reads.h"
 #include "mixed_precision/strategies/fp16_torch.h"

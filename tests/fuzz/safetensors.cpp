@@ -1,5 +1,6 @@
 // A safetensors file: accepted tensors lie within it, without gaps, and can be loaded.
 #include "booster/checkpoint/safetensors/safetensors.h"
+#include "booster/checkpoint/safetensors/safetensors_file.h"
 #include "tests/fuzz/target.h"
 
 using namespace booster;

@@ -1,5 +1,6 @@
 // A group that joins an optimizer at any moment of a training. Partitioned over ranks it trains as
 // in one process, in every strategy; in one process, as with a plain optimizer.
+#include "booster/training/session.h"
 #include "tests/error_of.h"
 #include "tests/plugins/spread_runs.h"
 #include "tests/plugins/trained.h"

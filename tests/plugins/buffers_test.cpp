@@ -2,6 +2,7 @@
 // whatever they did before. An evaluation waits for no other rank.
 #include "booster/booster.h"
 #include "booster/checkpoint/safetensors/safetensors.h"
+#include "booster/training/session.h"
 #include "tests/parallel/ranks.h"
 
 #include <doctest/doctest.h>

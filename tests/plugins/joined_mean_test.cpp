@@ -1,6 +1,7 @@
 // loss_mean = "rows": a step takes the gradients of one mean over all rows that count, for any
 // ranks, batches and micro-batches.
 #include "booster/booster.h"
+#include "booster/training/session.h"
 #include "tests/error_of.h"
 #include "tests/parallel/ranks.h"
 

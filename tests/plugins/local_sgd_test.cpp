@@ -1,5 +1,6 @@
 // The plugin of docs/add-a-plugin.md, in every strategy: replicas train separately and are averaged
 // every few steps, including masters, 16-bit weights, autocast's copies, and buffers.
+#include "booster/training/session.h"
 #include "examples/own_plugin/local_sgd.h"
 #include "tests/parallel/ranks.h"
 #include "tests/strategy_levels.h"

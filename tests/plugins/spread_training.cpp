@@ -1,5 +1,6 @@
 #include "tests/plugins/spread_training.h"
 
+#include "booster/training/session.h"
 #include "tests/plugins/trained.h"
 
 #include <fmt/format.h>

@@ -42,7 +42,7 @@ mixed_precision: interface fp8 ops/tables ops scaling apex paddle explain strate
 plugins: interface parameters gradients pipeline tensor sequence .
 booster: training checkpoint/safetensors checkpoint/folder checkpoint/training checkpoint \
   config/checks config/options config/tables config config/plugins profile config/strategies \
-  numerics export report/drawing report report/page run . plan cli"
+  numerics export report report/page run . plan cli"
 
 layers=(platform kernels core parallel mixed_precision plugins booster examples benchmarks tests)
 

@@ -1,6 +1,7 @@
 #include "booster/checkpoint/folder/checkpoint.h"
 
 #include "booster/checkpoint/folder/checkpoint_names.h"
+#include "booster/checkpoint/folder/manifest.h"
 #include "booster/checkpoint/folder/sharded_writer.h"
 #include "platform/files/file.h"
 #include "platform/json/json_document.h"

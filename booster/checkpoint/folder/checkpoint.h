@@ -12,19 +12,24 @@
 // One process saves (rank 0); any process may load.
 #pragma once
 
-#include "booster/checkpoint/folder/manifest.h"
 #include "booster/checkpoint/safetensors/safetensors.h"
 
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace booster {
+
+struct Manifest;  // booster/checkpoint/folder/manifest.h
+struct ManifestFile;
 
 // The kinds of tensors that a checkpoint keeps apart, in one or more files each.
 enum class TensorKind : uint8_t { model, optimizer, precision, program };
@@ -91,7 +96,7 @@ class CheckpointReader {
  public:
   explicit CheckpointReader(const std::filesystem::path& folder);
 
-  const Manifest& manifest() const { return manifest_; }
+  const Manifest& manifest() const { return *manifest_; }
   nlohmann::json state() const;
   // Returns the files that hold the kind's tensors, in a fixed order; several files have an index.
   std::vector<std::string> files(TensorKind kind) const;
@@ -103,7 +108,7 @@ class CheckpointReader {
   auto read_listed(const std::string& name, Read&& read) const;
 
   std::filesystem::path folder_;
-  Manifest manifest_;
+  std::shared_ptr<const Manifest> manifest_;
 };
 
 // Loads one folder completely.
@@ -115,5 +120,74 @@ CheckpointContents load_checkpoint(const std::filesystem::path& folder);
 // a disk that is briefly unavailable neither selects an older checkpoint nor restarts the training.
 std::optional<std::filesystem::path> latest_checkpoint(
     const std::filesystem::path& root, const std::function<void(const std::string&)>& report);
+
+// Returns the SHA-256 of FOLDER/manifest.json, which identifies the whole checkpoint. Ranks compare
+// it to check that they see the same one.
+std::string manifest_hash(const std::filesystem::path& folder);
+
+// A setting whose value differs between the saved training and the one that resumes it, as text:
+// "optimizer.lr", "0.001", "0.5".
+struct SettingChange {
+  std::string name, before, now;
+};
+
+// --- the weights that a user's path means: of a training, of a checkpoint, or of a model alone.
+// Thread-safe.
+struct WeightsSource {
+  std::filesystem::path weights;  // a checkpoint, or a model's files (model_files.h)
+  std::filesystem::path run;      // the training's folder, with a run.json; empty: unknown
+};
+
+// `path` is a checkpoint, the folder of a training or of checkpoints (its newest complete one
+// counts), or a model's files. Reports and throws as latest_checkpoint does.
+WeightsSource find_weights(const std::filesystem::path& path,
+                           const std::function<void(const std::string&)>& report);
+
+// Returns whether a path holds weights, judged by file names; reads no file.
+bool holds_weights(const std::filesystem::path& path);
+// Returns whether the folder has a manifest.
+bool is_checkpoint(const std::filesystem::path& folder);
+
+// Reads a checkpoint's JSON value by value and trusts none. Each value's type and range are
+// checked; each Error (kind data) names the file, the key's path, what is there and what is wanted.
+// A reader points into the JSON and must not outlive it.
+class StateReader {
+ public:
+  // `file`, and the value's `path` within it, are for messages.
+  StateReader(const nlohmann::json& value, std::string file, std::string path = "")
+      : value_(&value), file_(std::move(file)), path_(std::move(path)) {}
+
+  // Returns the values of an object with exactly these members, in this order. It may also have the
+  // members in `newer`, which older versions did not write.
+  std::vector<StateReader> members(std::initializer_list<const char*> names,
+                                   std::initializer_list<const char*> newer = {}) const;
+  // Reads a member of an object that may have others. find() returns none if it is missing or null.
+  StateReader member(const std::string& name) const;
+  std::optional<StateReader> find(const std::string& name) const;
+  // Returns the items of a list; throws unless there are exactly `size`, if given.
+  std::vector<StateReader> items(std::optional<size_t> size = {}) const;
+  std::vector<StateReader> nonempty_items() const;
+
+  std::string text() const;
+  bool flag() const;
+  double number() const;                    // finite
+  int64_t count() const;                    // integer, 0 to 2^53
+  int64_t positive() const;                 // integer, 1 to 2^53
+  int64_t whole_from(int64_t least) const;  // integer, `least` to 2^53; -1: a count may be absent
+  uint64_t bits() const;                    // integer, 0 to 2^64 - 1
+  // Returns an object of arbitrary content, which the program defines.
+  const nlohmann::json& object() const;
+  std::map<std::string, double> numbers() const;
+  std::map<std::string, int64_t> counts() const;
+  std::map<std::string, std::string> texts() const;
+
+ private:
+  [[noreturn]] void wrong(const std::string& want) const;
+  template <class T>
+  std::map<std::string, T> map_of(T (StateReader::*read)() const) const;
+
+  const nlohmann::json* value_;
+  std::string file_, path_;
+};
 
 }  // namespace booster

@@ -1,5 +1,6 @@
 #include "booster/checkpoint/folder/checkpoint.h"
 #include "booster/checkpoint/folder/checkpoint_names.h"
+#include "booster/checkpoint/folder/manifest.h"
 #include "booster/checkpoint/safetensors/shard_index.h"
 #include "platform/files/file.h"
 #include "platform/files/sha256.h"
@@ -36,11 +37,11 @@ int64_t step_of(const fs::path& folder) {
 }
 
 CheckpointReader::CheckpointReader(const fs::path& folder)
-    : folder_(folder), manifest_(read_manifest(folder)) {
+    : folder_(folder), manifest_(std::make_shared<Manifest>(read_manifest(folder))) {
   const int64_t named = step_of(folder);
-  if (named >= 0 && named != manifest_.step) {
+  if (named >= 0 && named != manifest_->step) {
     fail_data("{}: the manifest is of another step; got {}, want {}", folder.string(),
-              manifest_.step, named);
+              manifest_->step, named);
   }
   const auto want = [&](bool is_there, const std::string& name) {
     if (!is_there)
@@ -52,8 +53,8 @@ CheckpointReader::CheckpointReader(const fs::path& folder)
 }
 
 const ManifestFile* CheckpointReader::find(const std::string& name) const {
-  const auto found = std::ranges::find(manifest_.files, name, &ManifestFile::name);
-  return found == manifest_.files.end() ? nullptr : &*found;
+  const auto found = std::ranges::find(manifest_->files, name, &ManifestFile::name);
+  return found == manifest_->files.end() ? nullptr : &*found;
 }
 
 // Reads the whole file and returns it if it matches the manifest.
@@ -71,7 +72,7 @@ auto CheckpointReader::read_listed(const std::string& name, Read&& read) const {
     check_content(*want, path, want->bytes, hash.digest());
     return content;
   } catch (const Error&) {
-    verify_manifest({manifest_.step, {*want}, {}}, folder_);  // more precise than a parser's error
+    verify_manifest({manifest_->step, {*want}, {}}, folder_);  // more precise than a parser's error
     throw;
   }
 }

@@ -29,9 +29,6 @@ inline constexpr const char* manifest_name = "manifest.json";
 // Reads FOLDER/manifest.json. Throws an Error of kind data if it is not a manifest; if it names no
 // file, a file twice or one outside the folder; or if it comes from a later version of the format.
 Manifest read_manifest(const std::filesystem::path& folder);
-// Returns the SHA-256 of FOLDER/manifest.json, which identifies the whole checkpoint. Ranks compare
-// it to check that they see the same one.
-std::string manifest_hash(const std::filesystem::path& folder);
 // Throws an Error of kind data that names the first file that is missing or whose size or content
 // differs.
 void verify_manifest(const Manifest& manifest, const std::filesystem::path& folder);

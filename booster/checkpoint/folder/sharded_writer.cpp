@@ -1,5 +1,7 @@
 #include "booster/checkpoint/folder/sharded_writer.h"
 
+#include "booster/checkpoint/folder/manifest.h"
+#include "booster/checkpoint/safetensors/safetensors_file.h"
 #include "booster/checkpoint/safetensors/shard_index.h"
 #include "platform/files/file.h"
 #include "platform/files/file_operations.h"

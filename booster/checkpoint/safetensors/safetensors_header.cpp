@@ -1,4 +1,5 @@
 #include "booster/checkpoint/safetensors/safetensors.h"
+#include "booster/checkpoint/safetensors/safetensors_file.h"
 #include "platform/json/json_document.h"
 #include "platform/json/json_text.h"
 

@@ -8,8 +8,8 @@
 // different data, is refused.
 #pragma once
 
-#include "booster/checkpoint/training/setting_change.h"
 #include "booster/checkpoint/training/training_state.h"
+#include "booster/checkpoint/folder/checkpoint.h"
 
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "booster/checkpoint/training/state_reader.h"
+#include "booster/checkpoint/folder/checkpoint.h"
 
 #include "platform/json/json_document.h"
 

@@ -1,6 +1,6 @@
 #include "booster/checkpoint/training/training_state.h"
 
-#include "booster/checkpoint/training/state_reader.h"
+#include "booster/checkpoint/folder/checkpoint.h"
 #include "platform/error.h"
 
 namespace booster {

@@ -2,6 +2,7 @@
 
 #include "booster/checkpoint/safetensors/check_tensors.h"
 #include "booster/checkpoint/training/rank_tensors.h"
+#include "booster/training/session.h"
 #include "core/autograd/functions.h"
 #include "core/tensor/grad_mode.h"
 #include "parallel/groups/gather_text.h"

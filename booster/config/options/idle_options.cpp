@@ -1,4 +1,4 @@
-#include "booster/config/options/idle_options.h"
+#include "booster/config/options/options.h"
 
 #include <fmt/format.h>
 

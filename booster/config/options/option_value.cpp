@@ -1,8 +1,8 @@
 // Checks one value of a config against its option.
-#include "booster/config/checks/mistakes.h"
 #include "booster/config/checks/other_names.h"
 #include "booster/config/options/options.h"
-#include "booster/training/step_range.h"
+#include "booster/training/boosted.h"
+#include "platform/json/json_document.h"
 
 #include <fmt/format.h>
 

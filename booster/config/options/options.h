@@ -13,9 +13,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include <concepts>
+#include <functional>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace booster {
@@ -30,7 +35,7 @@ enum class OptionType : uint8_t {
   choice,     // one of the choices
   number_or_name,  // a number, or one of the choices
   path,       // a file or folder; may not name environment variables
-  step_range,  // "FIRST:LAST" (step_range.h), or empty
+  step_range,  // "FIRST:LAST" (StepRange), or empty
   data_path,  // a path that may begin with $NAME
   integers,   // a list
   numbers,    // a list of the default's length
@@ -73,6 +78,13 @@ struct Option {
 };
 using OptionTable = std::vector<Option>;
 
+// One way to fill a section of a config that is chosen by its "name".
+struct NamedTable {
+  std::string name;
+  std::string description;
+  OptionTable options;
+};
+
 Option boolean_option(std::string name, bool value, std::string description);
 Option integer_option(std::string name, int64_t value, ValueRange range, std::string description);
 Option number_option(std::string name, double value, ValueRange range, std::string description);
@@ -103,7 +115,37 @@ Option table_option(std::string name, OptionTable members, std::string descripti
 // Returns the same option without a default: null unless given.
 Option or_null(Option row);
 
-class Mistakes;
+// Collects what is wrong with a config, so that one run reports everything. For one thread.
+class Mistakes {
+ public:
+  // `file` names the document in positions. `root` gives the positions of keys; it must outlive
+  // this.
+  explicit Mistakes(std::string file, const JsonValue* root = nullptr);
+  ~Mistakes();
+  Mistakes(const Mistakes&) = delete;
+  Mistakes& operator=(const Mistakes&) = delete;
+
+  // Adds a mistake in the value of the key at `path`, or in the key itself. `problem` is printed
+  // after the position and the path: "wrong type; got 3, want an object".
+  void add(const JsonValue& value, const std::string& path, const std::string& problem);
+  void add_key(const JsonValue& value, const std::string& path, const std::string& problem);
+  // Adds a mistake at a path ("optimizer.betas"), at the nearest position that the document has.
+  void add(const std::string& path, const std::string& problem);
+  // Adds a mistake in an override that cannot be applied; `text` names the override.
+  void add_override(const std::string& text);
+
+  // Returns true if there is a mistake at this path or below.
+  bool any_in(std::string_view path) const;
+  // Throws an Error with one line per mistake, in the order of the document and then of the
+  // overrides; does nothing if there are none. Beyond 50 it states how many more there are.
+  void raise() const;
+
+ private:
+  struct Mistake;
+  std::string file_;
+  const JsonValue* root_;
+  std::vector<Mistake> all_;
+};
 
 // Returns the checked value of an option, with $NAME expanded. If the value is wrong, adds it to
 // `mistakes` and returns the default. `path` is the path of the option's section.
@@ -145,5 +187,152 @@ class OptionValues {
   [[noreturn]] void no_such(const std::string& name) const;
   nlohmann::json values_;
 };
+
+
+// --- options that are fields of a C++ struct
+//
+// A row gives a field its name, range and description. The default is taken from the struct, the
+// only place where it is written.
+//
+//   using Fields = FP16NaiveOptions;
+//   const FieldTable<Fields> table = {
+//       field("hysteresis", &Fields::hysteresis, at_least(0), "overflows before it backs off")};
+//   table.options()      rows for a registry's entry or a section of the config
+//   table.read(values)   the struct, filled from checked values
+
+template <class Struct>
+struct FieldRow {
+  Option option;
+  std::function<void(Struct&, const OptionValues&)> read;
+};
+
+template <class Struct>
+class FieldTable {
+ public:
+  FieldTable(std::initializer_list<FieldRow<Struct>> rows) : rows_(rows) {}
+  FieldTable(std::vector<FieldRow<Struct>> rows) : rows_(std::move(rows)) {}
+
+  OptionTable options() const {
+    OptionTable options;
+    for (const auto& row : rows_) options.push_back(row.option);
+    return options;
+  }
+  Struct read(const OptionValues& values) const {
+    Struct fields;
+    for (const auto& row : rows_) row.read(fields, values);
+    return fields;
+  }
+
+ private:
+  std::vector<FieldRow<Struct>> rows_;
+};
+
+// A row with a ready option, for a field that has another form in a config.
+template <class Struct, class T>
+FieldRow<Struct> field(Option option, T Struct::*member) {
+  const std::string name = option.name;
+  return {std::move(option), [=](Struct& fields, const OptionValues& values) {
+            fields.*member = values.get<T>(name);
+          }};
+}
+// The value is null unless given.
+template <class Struct, class T>
+FieldRow<Struct> field(Option option, std::optional<T> Struct::*member) {
+  const std::string name = option.name;
+  return {or_null(std::move(option)), [=](Struct& fields, const OptionValues& values) {
+            fields.*member = values.given<T>(name);
+          }};
+}
+
+template <class Struct>
+FieldRow<Struct> field(std::string name, bool Struct::*member, std::string description) {
+  return field(boolean_option(std::move(name), Struct().*member, std::move(description)), member);
+}
+template <class Struct, std::integral Integer>
+FieldRow<Struct> field(std::string name, Integer Struct::*member, ValueRange range,
+                       std::string description) {
+  return field(
+      integer_option(std::move(name), Struct().*member, range, std::move(description)), member);
+}
+template <class Struct>
+FieldRow<Struct> field(std::string name, double Struct::*member, ValueRange range,
+                       std::string description) {
+  return field(number_option(std::move(name), Struct().*member, range, std::move(description)),
+               member);
+}
+template <class Struct>
+FieldRow<Struct> field(std::string name, std::string Struct::*member, std::string description) {
+  return field(text_option(std::move(name), Struct().*member, std::move(description)), member);
+}
+// The value is one of `choices`.
+template <class Struct>
+FieldRow<Struct> field(std::string name, std::string Struct::*member,
+                       std::vector<std::string> choices, std::string description) {
+  return field(choice_option(std::move(name), Struct().*member, std::move(choices),
+                             std::move(description)),
+               member);
+}
+template <class Struct>
+FieldRow<Struct> field(std::string name, std::vector<std::string> Struct::*member,
+                       std::string description) {
+  return field(texts_option(std::move(name), Struct().*member, std::move(description)), member);
+}
+template <class Struct>
+FieldRow<Struct> field(std::string name, std::vector<int64_t> Struct::*member, ValueRange each,
+                       std::string description) {
+  return field(integers_option(std::move(name), Struct().*member, each, std::move(description)),
+               member);
+}
+// A list of two numbers.
+template <class Struct>
+FieldRow<Struct> field(std::string name, std::pair<double, double> Struct::*member,
+                       ValueRange each, std::string description) {
+  const auto [first, second] = Struct().*member;
+  return field(numbers_option(std::move(name), {first, second}, each, std::move(description)),
+               member);
+}
+
+// Returns a function that makes a `Made` from the struct that checked values fill.
+template <class Made, class Struct>
+auto maker(FieldTable<Struct> table) {
+  return [table = std::move(table)](const OptionValues& values) {
+    return std::make_unique<Made>(table.read(values));
+  };
+}
+
+// Gives a field a default in configs, if the struct's own default is not a legal value because C++
+// callers must set it.
+template <class Struct>
+FieldRow<Struct> with_default(FieldRow<Struct> row, nlohmann::json value) {
+  row.option.default_value = std::move(value);
+  return row;
+}
+
+// --- options that have no effect in combination with others
+//
+// They are accepted because the original systems accept them too; the user sees one note. If the
+// original refuses a combination, the strategy throws instead. A strategy declares a table with one
+// row per reason:
+//   IdleTable idle = {{{"seed"},
+//                      [](auto& values) { return values.get<std::string>("update") == "nearest"; },
+//                      "with update = nearest"}};
+
+struct IdleOptions {
+  std::vector<std::string> names;  // "amp_configs.decr_ratio" is a member of an object
+  std::function<bool(const OptionValues&)> when;
+  std::string why;  // ends the sentence: "at level O1"
+};
+using IdleTable = std::vector<IdleOptions>;
+
+// Returns the most common condition: an option has this value.
+template <class T>
+std::function<bool(const OptionValues&)> option_is(std::string name, T value) {
+  return [=](const OptionValues& values) { return values.get<T>(name) == value; };
+}
+
+// Returns a sentence for each row that applies. It names the row's options that differ from their
+// defaults: "master_grad, excluded_layers have no effect at level O1". Names each option once.
+std::vector<std::string> told_of_idle(const IdleTable& table, const OptionTable& options,
+                                      const OptionValues& values);
 
 }  // namespace booster

@@ -1,7 +1,7 @@
 #include "plugins/low_level_zero.h"
 
 #include "booster/config/builtins.h"
-#include "booster/config/options/option_fields.h"
+#include "booster/config/options/options.h"
 
 namespace booster {
 

@@ -1,5 +1,5 @@
 #include "booster/config/builtins.h"
-#include "booster/config/options/option_fields.h"
+#include "booster/config/options/options.h"
 #include "booster/config/options/scaler_options.h"
 #include "mixed_precision/strategies/fp16_torch.h"
 

@@ -1,7 +1,7 @@
 #include "mixed_precision/strategies/fp16_paddle.h"
 
 #include "booster/config/builtins.h"
-#include "booster/config/options/option_fields.h"
+#include "booster/config/options/options.h"
 #include "booster/config/options/scaler_options.h"
 
 namespace booster {

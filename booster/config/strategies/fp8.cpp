@@ -1,7 +1,7 @@
 #include "mixed_precision/strategies/fp8.h"
 
 #include "booster/config/builtins.h"
-#include "booster/config/options/option_fields.h"
+#include "booster/config/options/options.h"
 
 namespace booster {
 

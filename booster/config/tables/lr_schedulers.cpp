@@ -1,6 +1,6 @@
 #include "booster/config/tables/lr_schedulers.h"
 
-#include "booster/config/options/option_fields.h"
+#include "booster/config/options/options.h"
 #include "core/optim/schedules/warmup_schedules.h"
 
 namespace booster {

@@ -1,6 +1,6 @@
 #include "booster/config/tables/models.h"
 
-#include "booster/config/options/option_fields.h"
+#include "booster/config/options/options.h"
 #include "booster/config/tables/model_start.h"
 #include "core/nn/models/gpt2.h"
 #include "core/nn/models/mlp.h"

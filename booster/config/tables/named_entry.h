@@ -3,7 +3,7 @@
 // it.
 #pragma once
 
-#include "booster/config/options/section.h"
+#include "booster/config/options/options.h"
 
 #include <functional>
 

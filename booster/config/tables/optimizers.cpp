@@ -1,6 +1,6 @@
 #include "booster/config/tables/optimizers.h"
 
-#include "booster/config/options/option_fields.h"
+#include "booster/config/options/options.h"
 #include "core/optim/algorithms/adam.h"
 #include "core/optim/algorithms/lamb.h"
 #include "core/optim/algorithms/rmsprop.h"

@@ -1,6 +1,6 @@
-#include "booster/report/drawing/chart.h"
-#include "booster/report/drawing/markup.h"
+#include "booster/report/chart.h"
 #include "booster/report/page/sections.h"
+#include "booster/report/run_files.h"
 
 #include <algorithm>
 #include <set>

@@ -1,5 +1,5 @@
-#include "booster/report/drawing/markup.h"
 #include "booster/report/page/sections.h"
+#include "booster/report/run_files.h"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 #include "booster/report/page/page.h"
 
-#include "booster/report/drawing/base64.h"
-#include "booster/report/drawing/markup.h"
+#include "booster/report/base64.h"
 #include "booster/report/page/sections.h"
+#include "booster/report/run_files.h"
 #include "platform/files/sha256.h"
 #include "platform/version.h"
 

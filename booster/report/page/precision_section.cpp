@@ -1,6 +1,6 @@
-#include "booster/report/drawing/markup.h"
 #include "booster/report/page/sections.h"
 #include "booster/report/precision_events.h"
+#include "booster/report/run_files.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,7 @@
 // State that each rank has of its own in a checkpoint (random streams, unshared scales), and its
 // use with another number of ranks. Also how much of a state any rank ever holds.
 #include "booster/checkpoint/training/random_streams.h"
+#include "booster/training/session.h"
 #include "tests/booster/checkpoint/shared_root.h"
 #include "tests/booster/checkpoint/small_training.h"
 #include "tests/booster/temporary_folder.h"

@@ -1,6 +1,7 @@
 // GPT-2 against Hugging Face: their files load unchanged and are written identically; logits, loss,
 // gradients and steps agree.
 #include "booster/booster.h"
+#include "booster/checkpoint/model_files.h"
 #include "booster/checkpoint/safetensors/safetensors.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/capture_part.h"

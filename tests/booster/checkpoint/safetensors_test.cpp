@@ -1,4 +1,5 @@
 #include "booster/checkpoint/safetensors/safetensors.h"
+#include "booster/checkpoint/safetensors/safetensors_file.h"
 #include "platform/threads.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/golden_folder.h"

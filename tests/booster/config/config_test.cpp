@@ -3,6 +3,7 @@
 #include "booster/config/overrides.h"
 #include "booster/config/registry.h"
 #include "examples/vit_caltech101/program_config.h"
+#include "platform/json/json_document.h"
 #include "platform/threads.h"
 #include "tests/booster/temporary_folder.h"
 

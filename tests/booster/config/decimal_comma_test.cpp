@@ -2,7 +2,7 @@
 #include "booster/checkpoint/folder/checkpoint.h"
 #include "booster/config/config.h"
 #include "booster/numerics/dump_compare.h"
-#include "booster/report/metrics_file.h"
+#include "booster/report/run_files.h"
 #include "parallel/rendezvous/rank_notes.h"
 #include "parallel/rendezvous/seconds.h"
 #include "platform/decimal.h"

@@ -1,4 +1,4 @@
-#include "booster/config/from_config.h"
+#include "booster/config/config.h"
 
 #include "booster/config/tables/lr_schedulers.h"
 #include "booster/config/tables/models.h"

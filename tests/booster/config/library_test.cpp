@@ -1,6 +1,6 @@
 // Strategies and plugins from shared libraries that a config names, in programs run as by users.
 #include "booster/config/abi_tags.h"
-#include "booster/config/library.h"
+#include "booster/config/registry.h"
 #include "tests/booster/command.h"
 #include "tests/booster/temporary_folder.h"
 

@@ -1,7 +1,6 @@
 // ONNX files: the same bytes as those that onnxruntime has run, and its results.
 #include "booster/checkpoint/folder/checkpoint.h"
 #include "booster/config/config.h"
-#include "booster/config/from_config.h"
 #include "booster/export/onnx.h"
 #include "booster/export/protobuf.h"
 #include "core/autograd/tape.h"

@@ -1,5 +1,5 @@
 // A library with a strategy that only works on one rank, and a plugin.
-#include "booster/config/library.h"
+#include "booster/config/registry.h"
 #include "mixed_precision/interface/precision.h"
 #include "plugins/interface/plugin.h"
 

@@ -1,5 +1,5 @@
 // A library that adds a new name, then one that is already taken.
-#include "booster/config/library.h"
+#include "booster/config/registry.h"
 #include "mixed_precision/interface/precision.h"
 
 BOOSTER_LIBRARY {

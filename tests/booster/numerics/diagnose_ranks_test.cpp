@@ -1,5 +1,6 @@
 // The numerics doctor on several ranks: which rank's gradients were not finite.
 #include "booster/booster.h"
+#include "booster/numerics/findings.h"
 #include "tests/parallel/ranks.h"
 
 #include <doctest/doctest.h>

@@ -2,6 +2,7 @@
 // advice on matrix units.
 #include "booster/config/registry.h"
 #include "booster/numerics/dump_compare.h"
+#include "booster/numerics/findings.h"
 #include "booster/numerics/matrix_units.h"
 #include "booster/numerics/tensor_checker.h"
 #include "booster/profile/gpu_capability.h"

@@ -3,6 +3,7 @@
 #include "booster/report/trace_summary.h"
 #include "core/autograd/functions.h"
 #include "kernels/device/memory.h"
+#include "platform/trace.h"
 #include "tests/booster/profile/profile_row.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/on_gpu.h"

@@ -1,7 +1,8 @@
 // Profiler, from recording to table and trace, and the options that enable it.
 #include "booster/booster.h"
 #include "booster/profile/machine.h"
-#include "booster/training/step_range.h"
+#include "booster/profile/profile_events.h"
+#include "booster/training/boosted.h"
 #include "examples/vit_caltech101/program_config.h"
 #include "kernels/catalogue.h"
 #include "tests/booster/profile/profile_row.h"

@@ -1,9 +1,9 @@
 // `booster report`, run as by a user, and the parts of its page.
-#include "booster/report/drawing/base64.h"
-#include "booster/report/drawing/chart.h"
-#include "booster/report/drawing/markup.h"
+#include "booster/report/base64.h"
+#include "booster/report/chart.h"
 #include "booster/report/page/page.h"
 #include "booster/report/precision_events.h"
+#include "booster/report/run_files.h"
 #include "booster/report/trace_summary.h"
 #include "tests/booster/command.h"
 #include "tests/booster/temporary_folder.h"

@@ -1,4 +1,4 @@
-#include "booster/report/drawing/base64.h"
+#include "booster/report/base64.h"
 
 #include <algorithm>
 #include <cstdint>

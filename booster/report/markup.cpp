@@ -1,4 +1,4 @@
-#include "booster/report/drawing/markup.h"
+#include "booster/report/run_files.h"
 
 #include "platform/terminal_text.h"
 

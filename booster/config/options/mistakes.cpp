@@ -1,4 +1,5 @@
-#include "booster/config/checks/mistakes.h"
+#include "booster/config/options/options.h"
+#include "platform/json/json_document.h"
 
 #include <algorithm>
 #include <tuple>
@@ -29,6 +30,16 @@ const JsonValue& deepest(const JsonValue& root, std::string_view path) {
 
 }  // namespace
 
+struct Mistakes::Mistake {
+  bool is_override;
+  JsonPosition position;
+  std::string path;
+  std::string text;
+};
+
+Mistakes::Mistakes(std::string file, const JsonValue* root) : file_(std::move(file)), root_(root) {}
+Mistakes::~Mistakes() = default;
+
 void Mistakes::add(const JsonValue& value, const std::string& path, const std::string& problem) {
   all_.push_back({!value.origin.empty(), value.position, path,
                   fmt::format("{}: {}: {}", place_of(file_, value),
@@ -48,9 +59,8 @@ void Mistakes::add(const std::string& path, const std::string& problem) {
 void Mistakes::add_override(const std::string& text) { all_.push_back({true, {}, "", text}); }
 
 bool Mistakes::any_in(std::string_view path) const {
-  return std::any_of(all_.begin(), all_.end(), [&](const Mistake& mistake) {
-    return is_at_or_below(mistake.path, path);
-  });
+  return std::any_of(all_.begin(), all_.end(),
+                     [&](const Mistake& mistake) { return is_at_or_below(mistake.path, path); });
 }
 
 void Mistakes::raise() const {
