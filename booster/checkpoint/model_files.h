@@ -4,7 +4,7 @@
 
 #include "booster/checkpoint/safetensors/shard_index.h"
 #include "booster/training/boosted.h"
-#include "core/nn/file_form.h"
+#include "core/nn/module_traits.h"
 
 #include <filesystem>
 #include <optional>

@@ -1,5 +1,7 @@
 #include "booster/config/builtins.h"
 
+#include "booster/config/tables/models.h"
+
 namespace booster {
 
 Registry<Plugin>& plugin_registry() {
@@ -21,6 +23,11 @@ Registry<Precision>& precision_registry() {
 #undef PLUGIN
 #undef STRATEGY
                                                          });
+  return registry;
+}
+
+Registry<Model>& model_registry() {
+  static Registry<Model> registry("model", built_in_models());
   return registry;
 }
 

@@ -1,4 +1,4 @@
-// Your own strategies and plugins from a shared library that a config names:
+// Your own strategies, plugins and models from a shared library that a config names:
 //   "booster": {"libraries": ["./libmine.so"], "mixed_precision": "mine"}
 //
 // The library declares in one place what it adds:
@@ -16,7 +16,7 @@
 
 namespace booster {
 
-// Loads a shared library and lets it add its strategies and plugins; repeated calls have no effect.
+// Loads a shared library and lets it add what it has; repeated calls have no effect.
 // The path is relative to the working directory; no search path is used. Throws if the library
 // cannot be loaded, was built against another version or another copy of booster, or adds a name
 // that is taken. Then nothing is added. The ABI tag is read before loading, so no code of a library

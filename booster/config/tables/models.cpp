@@ -1,15 +1,13 @@
 #include "booster/config/tables/models.h"
 
 #include "booster/config/options/option_fields.h"
-#include "booster/config/tables/model_start.h"
-#include "core/nn/models/gpt2.h"
-#include "core/nn/models/mlp.h"
-#include "core/nn/models/resnet.h"
-#include "core/nn/models/vit.h"
+#include "core/nn/models.h"
 
 namespace booster {
 
 namespace {
+
+using ModelEntry = RegistryEntry<Model>;
 
 template <class Fields>
 FieldRow<Fields> num_classes() {
@@ -64,7 +62,8 @@ ModelEntry vit(const std::string& name) {
   const auto fields = vit_fields(name);
   return {name, "Vision Transformer, as timm's", fields.options(),
           [=](const OptionValues& values) { return models::vit(name, fields.read(values)); },
-          [=](const OptionValues& values) { models::vit_options(name, fields.read(values)); }};
+          [=](const OptionValues& values) { models::vit_options(name, fields.read(values)); },
+          "depth"};
 }
 
 FieldTable<models::Gpt2Options> gpt2_fields(const std::string& name) {
@@ -86,7 +85,8 @@ ModelEntry gpt2(const std::string& name) {
   const auto fields = gpt2_fields(name);
   return {name, "GPT-2 with its language model's head, as Hugging Face's", fields.options(),
           [=](const OptionValues& values) { return models::gpt2(name, fields.read(values)); },
-          [=](const OptionValues& values) { models::gpt2_options(name, fields.read(values)); }};
+          [=](const OptionValues& values) { models::gpt2_options(name, fields.read(values)); },
+          "n_layer"};
 }
 
 ModelEntry resnet20() {
@@ -117,21 +117,14 @@ ModelEntry mlp() {
           [=](const OptionValues& values) { models::check_mlp_sizes(sizes(values)); }};
 }
 
-std::vector<ModelEntry> all_models() {
+}  // namespace
+
+std::vector<ModelEntry> built_in_models() {
   std::vector<ModelEntry> entries;
   for (const auto& name : models::vit_names()) entries.push_back(vit(name));
   for (const auto& name : models::gpt2_names()) entries.push_back(gpt2(name));
   entries.push_back(resnet20());
   entries.push_back(mlp());
-  for (ModelEntry& entry : entries)
-    for (Option& option : start_options()) entry.options.push_back(std::move(option));
-  return entries;
-}
-
-}  // namespace
-
-const std::vector<ModelEntry>& model_entries() {
-  static const std::vector<ModelEntry> entries = all_models();
   return entries;
 }
 

@@ -1,12 +1,14 @@
-// The models that a config may name, with their options. Thread-safe.
+// The entries of the library's models in the registry, in the order in which configs list them.
 #pragma once
 
-#include "booster/config/tables/named_entry.h"
+#include "booster/config/registry.h"
 #include "core/nn/module.h"
+
+#include <vector>
 
 namespace booster {
 
-using ModelEntry = NamedEntry<Model(const OptionValues&)>;
-const std::vector<ModelEntry>& model_entries();
+// The first is the default of a config.
+std::vector<RegistryEntry<Model>> built_in_models();
 
 }  // namespace booster

@@ -292,7 +292,7 @@ Json drawn_section(const Entries& entries, std::mt19937& random) {
 
 // These models have free sizes: random sizes would not fit into memory.
 Json drawn_model(std::mt19937& random) {
-  Json model = drawn_section(model_entries(), random);
+  Json model = drawn_section(model_registry().entries(), random);
   if (model["name"] == "gpt2") {
     model.update({{"vocab_size", 64}, {"n_embd", 24}, {"n_layer", 1}});
     model["n_head"] = 1 + random() % 5;
