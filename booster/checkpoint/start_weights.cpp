@@ -126,7 +126,8 @@ StartWeights load_start_weights(const Model& model, const std::filesystem::path&
     } else if (found.empty()) {
       missing.push_back(name);
     } else if (is_grid(name) && found.mapped().size(-1) == tensor.size(-1)) {
-      copies.emplace_back(tensor, resized_positions(found.mapped(), tensor.shape(), name, path.string()));
+      copies.emplace_back(tensor,
+                          resized_positions(found.mapped(), tensor.shape(), name, path.string()));
       what.resized.push_back(name);
     } else {
       different.push_back(fmt::format("{} (got {}, want {})", name,

@@ -128,10 +128,8 @@ Section config_layout(const ProgramConfig& program) {
       .options = {choice_option("device", "auto", device_names(),
                                 "where the model lives; auto: the CPU; cuda: the GPU of the rank's "
                                 "number on its machine")},
-      .sections = {booster_section(),
-                   model_section(),
-                   chosen_section("optimizer", "how weights follow gradients",
-                                  optimizer_entries()),
+      .sections = {booster_section(), model_section(),
+                   chosen_section("optimizer", "how weights follow gradients", optimizer_entries()),
                    chosen_section("lr_scheduler", "how the learning rate changes over steps",
                                   lr_scheduler_entries())},
       .open = program.open};

@@ -61,8 +61,8 @@ std::vector<ParameterGroup> layer_decay_groups(const Model& model, LayerDecayOpt
   std::map<std::pair<int, bool>, size_t> places;
   for (const auto& parameter : model.parameters()) {
     const int layer = layers.of(parameter.tensor);
-    const bool decays = parameter.tensor.ndim() > 1 &&
-                        std::ranges::find(without, parameter.name) == without.end();
+    const bool decays =
+        parameter.tensor.ndim() > 1 && std::ranges::find(without, parameter.name) == without.end();
     const auto [place, is_new] = places.emplace(std::pair(layer, decays), groups.size());
     if (is_new) {
       const double scale = std::pow(options.layer_decay, layers.last() - layer);

@@ -46,8 +46,8 @@ std::vector<std::string> vit_names();
 VitOptions vit_options(const std::string& name, VitOptions options = {});
 
 // --- GPT-2 (Radford et al., 2019) with the language model's head, as Hugging Face's
-// GPT2LMHeadModel: same parameter names and initial distributions. Booster::load_model reads Hugging
-// Face's files unchanged, and save_model writes such files.
+// GPT2LMHeadModel: same parameter names and initial distributions. Booster::load_model reads
+// Hugging Face's files unchanged, and save_model writes such files.
 struct Gpt2Options {
   int64_t vocab_size = 50257;
   int64_t n_positions = 1024;  // the longest text, in tokens
@@ -69,8 +69,8 @@ std::vector<std::string> gpt2_names();
 // together: heads that do not divide the features.
 Gpt2Options gpt2_options(const std::string& name, Gpt2Options options = {});
 
-// --- ResNet-20 for 32 x 32 images (He et al., 2016, section 4.2): three stages of three blocks with
-// 16, 32 and 64 channels and shortcuts without parameters.
+// --- ResNet-20 for 32 x 32 images (He et al., 2016, section 4.2): three stages of three blocks
+// with 16, 32 and 64 channels and shortcuts without parameters.
 struct ResNetOptions {
   int64_t num_classes = 10;
   int64_t in_chans = 3;

@@ -93,8 +93,8 @@ struct ModuleTraits {
 };
 
 // Returns what a model and the modules in it say, with names relative to the model. A module that
-// has a tensor plan, or blocks, speaks for all below it. If two modules have blocks, neither counts.
-// `position_free` is the model's own. FileForms joins the forms of files.
+// has a tensor plan, or blocks, speaks for all below it. If two modules have blocks, neither
+// counts. `position_free` is the model's own. FileForms joins the forms of files.
 ModuleTraits joined_traits(Module& model);
 
 // The file forms of a model and the modules in it. A module that has one speaks for all below it.

@@ -60,7 +60,9 @@ FieldTable<models::VitOptions> vit_fields(const std::string& name) {
 
 ModelEntry vit(const std::string& name) {
   const auto fields = vit_fields(name);
-  return {name, "Vision Transformer, as timm's", fields.options(),
+  return {name,
+          "Vision Transformer, as timm's",
+          fields.options(),
           [=](const OptionValues& values) { return models::vit(name, fields.read(values)); },
           [=](const OptionValues& values) { models::vit_options(name, fields.read(values)); },
           "depth"};
@@ -83,7 +85,9 @@ FieldTable<models::Gpt2Options> gpt2_fields(const std::string& name) {
 
 ModelEntry gpt2(const std::string& name) {
   const auto fields = gpt2_fields(name);
-  return {name, "GPT-2 with its language model's head, as Hugging Face's", fields.options(),
+  return {name,
+          "GPT-2 with its language model's head, as Hugging Face's",
+          fields.options(),
           [=](const OptionValues& values) { return models::gpt2(name, fields.read(values)); },
           [=](const OptionValues& values) { models::gpt2_options(name, fields.read(values)); },
           "n_layer"};

@@ -196,17 +196,17 @@ NamedTensor from_file(const NamedTensor& stored, const StoredShapes& all) {
 
 // A plan of the vocabulary also cuts the logits: they share wte's weight.
 ModuleTraits Gpt2::traits() const {
-  return {.tensor_plan = {{"transformer.wte", {.style = SplitStyle::vocabulary}},
-                          {"transformer.h.*.attn.c_attn",
-                           {.style = SplitStyle::column, .groups = 3}},
-                          {"transformer.h.*.attn.c_proj", {.style = SplitStyle::row}},
-                          {"transformer.h.*.mlp.c_fc", {.style = SplitStyle::column}},
-                          {"transformer.h.*.mlp.c_proj", {.style = SplitStyle::row}}},
-          .blocks = "transformer.h.*",
-          .token_dimension = 1,
-          .features = features_,
-          .position_free = true,
-          .file_form = {.to_file = to_file, .from_file = from_file}};
+  return {
+      .tensor_plan = {{"transformer.wte", {.style = SplitStyle::vocabulary}},
+                      {"transformer.h.*.attn.c_attn", {.style = SplitStyle::column, .groups = 3}},
+                      {"transformer.h.*.attn.c_proj", {.style = SplitStyle::row}},
+                      {"transformer.h.*.mlp.c_fc", {.style = SplitStyle::column}},
+                      {"transformer.h.*.mlp.c_proj", {.style = SplitStyle::row}}},
+      .blocks = "transformer.h.*",
+      .token_dimension = 1,
+      .features = features_,
+      .position_free = true,
+      .file_form = {.to_file = to_file, .from_file = from_file}};
 }
 
 namespace {

@@ -4,7 +4,6 @@
 #include "booster/config/checks/other_names.h"
 #include "booster/config/config_layout.h"
 #include "booster/config/tables/lr_schedulers.h"
-#include "booster/config/tables/models.h"
 #include "booster/config/tables/optimizers.h"
 #include "examples/vit_caltech101/program_config.h"
 #include "tests/capture_part.h"
