@@ -1,7 +1,5 @@
 #include "booster/config/builtins.h"
 
-#include "booster/config/tables/models.h"
-
 namespace booster {
 
 Registry<Plugin>& plugin_registry() {

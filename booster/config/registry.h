@@ -1,7 +1,7 @@
 // The plugins, precision strategies and models that a config may name, each with its description,
 // its options and the function that makes it.
 //
-// Built-ins are in visible tables (builtins.def, tables/models.cpp). A program adds its own with
+// Built-ins are in visible tables (builtins.def, models.cpp). A program adds its own with
 // the same call before it reads a config:
 //   precision_registry().add({"my_strategy", "what it does", {options...}, make_mine});
 //   model_registry().add({"my_model", "what it is", {options...}, make_my_model});

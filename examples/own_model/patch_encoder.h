@@ -21,7 +21,11 @@ class Attention : public Module {
       : Module("EncoderAttention"),
         in(add<Linear>("in", options.features, 3 * options.features)),
         out(add<Linear>("out", options.features, options.features)),
-        head_size_(options.features / options.heads) {}
+        head_size_(options.features / options.heads) {
+    check(options.features % options.heads == 0,
+          "patch_encoder: heads do not divide the features; got {} heads of {}", options.heads,
+          options.features);
+  }
   int64_t attention_heads() const override { return out.weight.size(1) / head_size_; }
   Linear &in, &out;
 

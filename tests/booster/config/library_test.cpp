@@ -1,4 +1,5 @@
-// Strategies, plugins and models from shared libraries that a config names, in programs run as by users.
+// Strategies, plugins and models from shared libraries that a config names, in programs run as by
+// users.
 #include "booster/config/abi_tags.h"
 #include "booster/config/library.h"
 #include "tests/booster/command.h"

@@ -1,5 +1,4 @@
-#include "booster/config/tables/models.h"
-
+#include "booster/config/builtins.h"
 #include "booster/config/options/option_fields.h"
 #include "core/nn/models.h"
 
@@ -42,20 +41,20 @@ FieldTable<models::VitOptions> vit_fields(const std::string& name) {
   using Fields = models::VitOptions;
   const Fields usual = models::vit_options(name);
   const ValueRange share = from_below(0, 1);
-  return {num_classes<Fields>(),
-          img_size(name),
-          named_size("patch_size", usual, &Fields::patch_size, "pixels a side of a patch"),
-          named_size("embed_dim", usual, &Fields::embed_dim, "features"),
-          named_size("depth", usual, &Fields::depth, "blocks"),
-          named_size("num_heads", usual, &Fields::num_heads,
-                     "heads of attention; they divide the features"),
-          field("drop_rate", &Fields::drop_rate, share, "dropout before the head"),
-          field("pos_drop_rate", &Fields::pos_drop_rate, share,
-                "dropout after the position embedding"),
-          field("proj_drop_rate", &Fields::proj_drop_rate, share, "dropout after projections"),
-          field("attn_drop_rate", &Fields::attn_drop_rate, share, "dropout of attention weights"),
-          field("drop_path_rate", &Fields::drop_path_rate, share,
-                "stochastic depth of the last block")};
+  return {
+      num_classes<Fields>(),
+      img_size(name),
+      named_size("patch_size", usual, &Fields::patch_size, "pixels a side of a patch"),
+      named_size("embed_dim", usual, &Fields::embed_dim, "features"),
+      named_size("depth", usual, &Fields::depth, "blocks"),
+      named_size("num_heads", usual, &Fields::num_heads,
+                 "heads of attention; they divide the features"),
+      field("drop_rate", &Fields::drop_rate, share, "dropout before the head"),
+      field("pos_drop_rate", &Fields::pos_drop_rate, share, "dropout after the position embedding"),
+      field("proj_drop_rate", &Fields::proj_drop_rate, share, "dropout after projections"),
+      field("attn_drop_rate", &Fields::attn_drop_rate, share, "dropout of attention weights"),
+      field("drop_path_rate", &Fields::drop_path_rate, share,
+            "stochastic depth of the last block")};
 }
 
 ModelEntry vit(const std::string& name) {
@@ -72,15 +71,15 @@ FieldTable<models::Gpt2Options> gpt2_fields(const std::string& name) {
   using Fields = models::Gpt2Options;
   const Fields usual = models::gpt2_options(name);
   const ValueRange share = from_below(0, 1), size = between(1, 1'000'000);
-  return {field("vocab_size", &Fields::vocab_size, size, "tokens that there are"),
-          field("n_positions", &Fields::n_positions, size, "tokens of the longest text"),
-          named_size("n_embd", usual, &Fields::n_embd, "features"),
-          named_size("n_layer", usual, &Fields::n_layer, "blocks"),
-          named_size("n_head", usual, &Fields::n_head,
-                     "heads of attention; they divide the features"),
-          field("embd_pdrop", &Fields::embd_pdrop, share, "dropout of the embeddings' sum"),
-          field("attn_pdrop", &Fields::attn_pdrop, share, "dropout of attention weights"),
-          field("resid_pdrop", &Fields::resid_pdrop, share, "dropout after projections")};
+  return {
+      field("vocab_size", &Fields::vocab_size, size, "tokens that there are"),
+      field("n_positions", &Fields::n_positions, size, "tokens of the longest text"),
+      named_size("n_embd", usual, &Fields::n_embd, "features"),
+      named_size("n_layer", usual, &Fields::n_layer, "blocks"),
+      named_size("n_head", usual, &Fields::n_head, "heads of attention; they divide the features"),
+      field("embd_pdrop", &Fields::embd_pdrop, share, "dropout of the embeddings' sum"),
+      field("attn_pdrop", &Fields::attn_pdrop, share, "dropout of attention weights"),
+      field("resid_pdrop", &Fields::resid_pdrop, share, "dropout after projections")};
 }
 
 ModelEntry gpt2(const std::string& name) {
@@ -114,11 +113,10 @@ ModelEntry mlp() {
   const auto sizes = [](const OptionValues& values) {
     return values.get<std::vector<int64_t>>("sizes");
   };
-  return {"mlp", "linear layers with ReLU between them", options,
-          [=](const OptionValues& values) {
-            return models::mlp(sizes(values), fields.read(values));
-          },
-          [=](const OptionValues& values) { models::check_mlp_sizes(sizes(values)); }};
+  return {
+      "mlp", "linear layers with ReLU between them", options,
+      [=](const OptionValues& values) { return models::mlp(sizes(values), fields.read(values)); },
+      [=](const OptionValues& values) { models::check_mlp_sizes(sizes(values)); }};
 }
 
 }  // namespace
