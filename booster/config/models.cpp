@@ -10,12 +10,7 @@ using ModelEntry = RegistryEntry<Model>;
 
 template <class Fields>
 FieldRow<Fields> num_classes() {
-  return {integer_option("num_classes", Fields().num_classes, between(1, 1'000'000),
-                         "outputs of the head"),
-          [](Fields& fields, const OptionValues& values) {
-            if (const auto given = values.given<int64_t>("num_classes"))
-              fields.num_classes = *given;  // a program may not know it yet
-          }};
+  return field("num_classes", &Fields::num_classes, between(1, 1'000'000), "outputs of the head");
 }
 
 // A size that follows from the model's name unless it is given.
