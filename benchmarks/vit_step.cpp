@@ -1,6 +1,7 @@
 // A training step of a Vision Transformer. FLOPs count all matrix products, including attention's:
 // three times the forward pass, less the gradient of the image.
 #include "benchmarks/training.h"
+#include "core/nn/models/vit.h"
 
 #include <fmt/format.h>
 

@@ -4,6 +4,7 @@
 #include "booster/config/config_agreement.h"
 #include "booster/config/pairing.h"
 #include "booster/training/session.h"
+#include "core/nn/module_traits.h"
 #include "parallel/launch.h"
 
 #include <fmt/format.h>
@@ -35,6 +36,7 @@ class SeveralModels : public Module {
     model.module();  // throws if there is none
     return model.shared();
   }
+  ModuleTraits traits() const override { return {.several_models = true}; }
   Tensor forward(const Tensor&) override {
     fail("several models were boosted together; want each called by itself");
   }

@@ -44,10 +44,8 @@
 #include "core/data/transforms/transforms.h"
 #include "core/nn/functional.h"
 #include "core/nn/init.h"
-#include "core/nn/models/gpt2.h"
-#include "core/nn/models/mlp.h"
-#include "core/nn/models/resnet.h"
-#include "core/nn/models/vit.h"
+#include "core/nn/models.h"
+#include "core/nn/module_traits.h"
 #include "core/nn/no_options.h"
 #include "core/nn/recurrent.h"
 #include "core/nn/replace.h"
@@ -199,10 +197,10 @@ class Booster {
   }
   // Reads weights from a safetensors file, an index, or a folder with either. Converts floating
   // tensors of any floating dtype. Saving and loading both use a model's file form
-  // (core/nn/file_form.h), so that a gpt2 loads Hugging Face's files. With `strict` the names must
-  // be the model's. Otherwise unknown tensors are ignored, and the model's missing ones keep their
-  // values. All ranks call it. All or nothing: an Error of kind data on any rank is thrown on all.
-  // For the training's own state use resume_training.
+  // (core/nn/module_traits.h), so that a gpt2 loads Hugging Face's files. With `strict` the names
+  // must be the model's. Otherwise unknown tensors are ignored, and the model's missing ones keep
+  // their values. All ranks call it. All or nothing: an Error of kind data on any rank is thrown on
+  // all. For the training's own state use resume_training.
   void load_model(const BoostedModel& model, const std::filesystem::path& checkpoint,
                   bool strict = true) const {
     booster::load_model(model, checkpoint, strict);

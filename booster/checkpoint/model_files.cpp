@@ -6,7 +6,7 @@
 #include "booster/checkpoint/training/finish_together.h"
 #include "booster/checkpoint/training/whole_tensors.h"
 #include "booster/training/session.h"
-#include "core/nn/file_form.h"
+#include "core/nn/module_traits.h"
 #include "core/tensor/grad_mode.h"
 #include "platform/files/file.h"
 #include "platform/json/json_document.h"
@@ -44,17 +44,10 @@ Names names_of(const BoostedModel& model) {
   return names;
 }
 
-// Returns the model's file form, or null if files hold the model as it is.
-const FileForm* file_form(const BoostedModel& model) {
-  return dynamic_cast<const FileForm*>(&model.unwrap().module());
-}
-
 // Returns a whole tensor in its file form. `known`: the session's name of the tensor.
-NamedTensor stored_form(const BoostedModel& model, const Names& names, const std::string& known,
+NamedTensor stored_form(const FileForms& forms, const Names& names, const std::string& known,
                         const Tensor& whole) {
-  const NamedTensor own = {names.own.at(known), whole};
-  const FileForm* form = file_form(model);
-  return form ? form->to_file(own) : own;
+  return forms.to_file({names.own.at(known), whole});
 }
 
 // Throws if `folder` holds files that are not a model's: replacing the folder would remove them.
@@ -100,6 +93,7 @@ void save_shards(const BoostedModel& model, const fs::path& target,
   const Group group = session.plugin->group();
   const std::string stem = options.prefix.empty() ? "model" : "model." + options.prefix;
   const Names names = names_of(model);
+  const FileForms forms(model.unwrap().module());
   std::unique_ptr<Shards> shards;  // on rank 0
   const auto on_rank_0 = [&](const std::function<void()>& work) {
     finish_together(group, "save_model", group.rank() == 0 ? work : std::function<void()>());
@@ -111,7 +105,7 @@ void save_shards(const BoostedModel& model, const fs::path& target,
     shards->writer.begin(stem);
   });
   const auto take = [&](const std::string& name, const Tensor& whole) {
-    const NamedTensor stored = stored_form(model, names, name, whole);
+    const NamedTensor stored = stored_form(forms, names, name, whole);
     shards->writer.add(stem, stored.name, stored.tensor);
   };
   const auto write_if_full = [&] {
@@ -130,9 +124,10 @@ void save_file(const BoostedModel& model, const fs::path& target) {
   const Session& session = model.session();
   const Group group = session.plugin->group();
   const Names names = names_of(model);
+  const FileForms forms(model.unwrap().module());
   TensorMap whole;  // on rank 0
   const auto take = [&](const std::string& name, const Tensor& tensor) {
-    const NamedTensor stored = stored_form(model, names, name, tensor);
+    const NamedTensor stored = stored_form(forms, names, name, tensor);
     whole.emplace(stored.name, stored.tensor);
   };
   join_weights(session, names.held, take, [] {});
@@ -164,14 +159,16 @@ std::vector<std::string> names_in(const TensorMap& tensors) {
 class FromFiles {
  public:
   FromFiles(const BoostedModel& model, const Names& names, const ModelFiles& files)
-      : form_(file_form(model)), names_(names) {
+      : names_(names) {
     StoredShapes shapes;
     for (const fs::path& path : files.files) {
       const SafetensorsFile file(path);
       for (const StoredTensor& tensor : file.tensors()) shapes.emplace(tensor.name, tensor.shape);
     }
     wrapper_ = wrapper_of(shapes, model.unwrap().module());
-    for (auto& [name, shape] : shapes) shapes_.emplace(without(wrapper_, name), std::move(shape));
+    StoredShapes unwrapped;
+    for (auto& [name, shape] : shapes) unwrapped.emplace(without(wrapper_, name), std::move(shape));
+    forms_.emplace(model.unwrap().module(), unwrapped);
   }
 
   // Converts the tensors of one file. Throws an Error of kind data if two different tensors have
@@ -181,7 +178,7 @@ class FromFiles {
     while (!stored.empty()) {  // holds two forms of only one tensor at a time
       const auto one = stored.extract(stored.begin());
       const NamedTensor tensor = {without(wrapper_, one.key()), one.mapped()};
-      const NamedTensor own = form_ ? form_->from_file(tensor, shapes_) : tensor;
+      const NamedTensor own = forms_->from_file(tensor);
       if (!own.tensor.defined()) continue;
       const auto known = names_.all.find(own.name);
       add(renamed, known == names_.all.end() ? own.name : known->second, own.tensor,
@@ -203,10 +200,9 @@ class FromFiles {
            std::memcmp(a.data(), b.data(), static_cast<size_t>(a.bytes())) == 0;
   }
 
-  const FileForm* form_;
   const Names& names_;
   std::string wrapper_;
-  StoredShapes shapes_;  // by names without the wrapper
+  std::optional<FileForms> forms_;
 };
 
 // Returns this rank's part of the tensors in the files, by the session's names.

@@ -5,7 +5,7 @@
 
 #include "booster/checkpoint/safetensors/shard_index.h"
 #include "booster/checkpoint/training_checkpoint.h"
-#include "core/nn/file_form.h"
+#include "core/nn/module_traits.h"
 
 #include <filesystem>
 #include <optional>

@@ -2,8 +2,8 @@
 
 #include "booster/checkpoint/model_files.h"
 #include "booster/checkpoint/safetensors/safetensors.h"
-#include "core/nn/file_form.h"
 #include "core/nn/functional.h"
+#include "core/nn/module_traits.h"
 #include "core/tensor/grad_mode.h"
 
 #include <fmt/ranges.h>
@@ -17,14 +17,10 @@ namespace booster {
 
 namespace {
 
-constexpr const char* positions = "pos_embed";
-
-// Returns whether a tensor is of the layer with one output per class, by the names of timm,
-// torchvision and Hugging Face.
-bool is_of_head(const std::string& name) {
-  for (const char* head : {"head", "fc", "classifier"})
-    if (name.starts_with(std::string(head) + ".")) return true;
-  return false;
+// Returns whether a tensor is of a layer with one output per class.
+bool is_of_head(const ModuleTraits& traits, const std::string& name) {
+  return std::ranges::any_of(traits.heads,
+                             [&](const std::string& head) { return lies_in(name, head); });
 }
 
 StoredShapes shapes_of(const TensorMap& tensors) {
@@ -35,18 +31,16 @@ StoredShapes shapes_of(const TensorMap& tensors) {
 }
 
 // Returns all tensors of the files, by the model's names.
-TensorMap read_all(const Module& model, const std::filesystem::path& path) {
+TensorMap read_all(Module& model, const std::filesystem::path& path) {
   TensorMap stored;
   for (const auto& file : find_model_files(path).files) stored.merge(load_safetensors(file));
   const std::string wrapper = wrapper_of(shapes_of(stored), model);
   TensorMap unwrapped;
   for (const auto& [name, tensor] : stored) unwrapped.emplace(without(wrapper, name), tensor);
-  const auto* form = dynamic_cast<const FileForm*>(&model);
-  if (!form) return unwrapped;
-  const StoredShapes shapes = shapes_of(unwrapped);
+  const FileForms forms(model, shapes_of(unwrapped));
   TensorMap renamed;
   for (const auto& [name, tensor] : unwrapped)
-    if (const NamedTensor own = form->from_file({name, tensor}, shapes); own.tensor.defined())
+    if (const NamedTensor own = forms.from_file({name, tensor}); own.tensor.defined())
       renamed.emplace(own.name, own.tensor);
   return renamed;
 }
@@ -59,13 +53,14 @@ int64_t side_of(int64_t patches) {
 
 // Resizes embeddings of shape (1, 1 + patches, features). The class token's embedding stays; the
 // others belong to a square grid.
-Tensor resized_positions(const Tensor& stored, const Shape& wanted, const std::string& what) {
+Tensor resized_positions(const Tensor& stored, const Shape& wanted, const std::string& name,
+                         const std::string& what) {
   const bool alike = stored.ndim() == 3 && wanted.ndim() == 3 && stored.size(0) == 1 &&
                      stored.size(2) == wanted[2];
   const int64_t from = alike ? side_of(stored.size(1) - 1) : 0,
                 to = alike ? side_of(wanted[1] - 1) : 0;
   if (from == 0 || to == 0)
-    fail_data("{}: {} cannot be resized; got shape {}, want {}", what, positions, stored.shape(),
+    fail_data("{}: {} cannot be resized; got shape {}, want {}", what, name, stored.shape(),
               wanted);
   const Tensor whole = untracked::cast(stored, DType::f32);
   const Tensor grid = reshape(narrow(whole, 1, 1, from * from), {1, from, from, wanted[2]});
@@ -109,6 +104,10 @@ std::string StartWeights::to_string() const {
 
 StartWeights load_start_weights(const Model& model, const std::filesystem::path& path) {
   const NoGradGuard no_grad;
+  const ModuleTraits traits = joined_traits(model.module());
+  const auto is_grid = [&](const std::string& name) {
+    return std::ranges::find(traits.position_grids, name) != traits.position_grids.end();
+  };
   TensorMap stored = read_all(model.module(), path);
   const StateDict own = model.state_dict();
   const std::set<std::string> optional = model->optional_names();
@@ -120,14 +119,15 @@ StartWeights load_start_weights(const Model& model, const std::filesystem::path&
     const bool fits = !found.empty() && found.mapped().shape() == tensor.shape();
     if (fits) {
       copies.emplace_back(tensor, found.mapped());
-    } else if (is_of_head(name)) {
+    } else if (is_of_head(traits, name)) {
       what.fresh.push_back(name);
     } else if (found.empty() && optional.contains(name)) {
       continue;
     } else if (found.empty()) {
       missing.push_back(name);
-    } else if (name == positions && found.mapped().size(-1) == tensor.size(-1)) {
-      copies.emplace_back(tensor, resized_positions(found.mapped(), tensor.shape(), path.string()));
+    } else if (is_grid(name) && found.mapped().size(-1) == tensor.size(-1)) {
+      copies.emplace_back(tensor,
+                          resized_positions(found.mapped(), tensor.shape(), name, path.string()));
       what.resized.push_back(name);
     } else {
       different.push_back(fmt::format("{} (got {}, want {})", name,

@@ -21,11 +21,11 @@ struct StartWeights {
 };
 
 // Copies the tensors of `path` into the model, whose dtypes and devices stay. `path` is a
-// safetensors file, an index, or a folder with either (such as a checkpoint's). Resamples position
-// embeddings "pos_embed" as timm does (bicubic with antialias; Dosovitskiy et al., 2021, section
-// 3.2). Throws an Error of kind data, and changes nothing, if a file cannot be read, lacks a tensor
-// of the model outside its head (Module::optional_names may be absent), or has a tensor of another
-// shape.
+// safetensors file, an index, or a folder with either (such as a checkpoint's). The model's traits
+// name its head and its position embeddings, which are resampled as timm does (bicubic with
+// antialias; Dosovitskiy et al., 2021, section 3.2). Throws an Error of kind data, and changes
+// nothing, if a file cannot be read, lacks a tensor of the model outside its head
+// (Module::optional_names may be absent), or has a tensor of another shape.
 StartWeights load_start_weights(const Model& model, const std::filesystem::path& path);
 
 }  // namespace booster

@@ -31,4 +31,9 @@ void refuse_name(const std::string& what, std::string_view name,
   fail("{}: unknown name; got {}{}", what, name, legal_words(name, legal));
 }
 
+Registry<Model>& model_registry() {
+  static Registry<Model> registry("model", built_in_models());
+  return registry;
+}
+
 }  // namespace booster

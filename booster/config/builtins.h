@@ -1,8 +1,9 @@
 // Declares the entries of the built-in plugins and strategies from the rows of builtins.def; each
-// is defined in its own file. A new one needs no line here.
+// is defined in its own file. A new one needs no line here. Models have a table: models.cpp.
 #pragma once
 
 #include "booster/config/registry.h"
+#include "core/nn/module.h"
 #include "mixed_precision/interface/precision.h"
 #include "plugins/interface/plugin.h"
 
@@ -13,5 +14,7 @@ namespace booster {
 #include "booster/config/builtins.def"
 #undef PLUGIN
 #undef STRATEGY
+// In the order in which configs list them; the first is the default.
+std::vector<RegistryEntry<Model>> built_in_models();
 
 }  // namespace booster

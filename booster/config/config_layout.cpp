@@ -2,7 +2,7 @@
 
 #include "booster/config/registry.h"
 #include "booster/config/tables/lr_schedulers.h"
-#include "booster/config/tables/models.h"
+#include "booster/config/tables/model_start.h"
 #include "booster/config/tables/optimizers.h"
 
 #include <fmt/format.h>
@@ -36,6 +36,13 @@ Section booster_section() {
                                   plugin_registry().entries(), true),
                    chosen_section("mixed_precision", "the precision strategy",
                                   precision_registry().entries(), true)}};
+}
+
+Section model_section() {
+  Section section = chosen_section("model", "what is trained", model_registry().entries());
+  for (NamedTable& choice : section.choices)
+    for (Option& option : start_options()) choice.options.push_back(std::move(option));
+  return section;
 }
 
 // Makes the choice `name` the default instead of the first.
@@ -97,7 +104,7 @@ std::vector<std::string> path_pointers(const Section& layout) {
 
 Option libraries_option() {
   return texts_option("libraries", {},
-                      "shared libraries with plugins and strategies of your own, by path");
+                      "shared libraries with plugins, strategies and models of your own, by path");
 }
 
 std::vector<std::string> names_of(const std::vector<NamedTable>& choices) {
@@ -121,10 +128,8 @@ Section config_layout(const ProgramConfig& program) {
       .options = {choice_option("device", "auto", device_names(),
                                 "where the model lives; auto: the CPU; cuda: the GPU of the rank's "
                                 "number on its machine")},
-      .sections = {booster_section(),
-                   chosen_section("model", "what is trained", model_entries()),
-                   chosen_section("optimizer", "how weights follow gradients",
-                                  optimizer_entries()),
+      .sections = {booster_section(), model_section(),
+                   chosen_section("optimizer", "how weights follow gradients", optimizer_entries()),
                    chosen_section("lr_scheduler", "how the learning rate changes over steps",
                                   lr_scheduler_entries())},
       .open = program.open};

@@ -10,8 +10,8 @@
 
 namespace booster {
 
-// Returns everything that a config of this program may hold, with the plugins and strategies
-// registered so far. Throws for a default of an option that does not exist.
+// Returns everything that a config of this program may hold, with the plugins, strategies and
+// models registered so far. Throws for a default of an option that does not exist.
 Section config_layout(const ProgramConfig& program = {});
 
 // The option booster.libraries, whose entries are loaded before the layout is built.

@@ -4,7 +4,6 @@
 #include "booster/config/registry.h"
 #include "booster/config/tables/lr_schedulers.h"
 #include "booster/config/tables/model_start.h"
-#include "booster/config/tables/models.h"
 #include "booster/config/tables/optimizers.h"
 #include "booster/training/layer_decay.h"
 #include "kernels/device/memory.h"
@@ -77,7 +76,7 @@ Device device_of(const Config& config) {
 Model make_model(const Config& config,
                  const std::function<void(const std::string&)>& report) {
   const OptionValues values = config.options("model");
-  Model model = entry_of(model_entries(), values).make(values);
+  Model model = model_registry().make(values);
   start(model, values, report);
   if (const Device device = device_of(config); device != Device{}) model->to(device);
   return model;
@@ -111,7 +110,8 @@ void check_together(const Config& config, Mistakes& mistakes) {
   attempt("booster.mixed_precision",
           [](const OptionValues& values) { precision_registry().make(values); });
   attempt("model", [](const OptionValues& values) {
-    if (const auto& check = entry_of(model_entries(), values).check) check(values);
+    const auto& model = model_registry().find(values.get<std::string>("name"));
+    if (model.check) model.check(values);
   });
   attempt("optimizer", [&](const OptionValues&) { small_optimizer(config); });
   attempt("lr_scheduler", [&](const OptionValues&) { try_lr_scheduler(config, mistakes); });

@@ -1,6 +1,7 @@
 #include "booster/config/registry.h"
 
 #include "booster/config/abi_tags.h"
+#include "core/nn/module.h"
 
 #include <dlfcn.h>
 #include <fmt/ranges.h>
@@ -74,6 +75,7 @@ const LibraryEntry& entry_of(void* handle, const std::filesystem::path& path) {
 void add_all(const LibraryEntry& entry, const std::filesystem::path& path) {
   const Registry<Plugin> plugins = plugin_registry();
   const Registry<Precision> strategies = precision_registry();
+  const Registry<Model> models = model_registry();
   std::string problem = "an unknown exception";
   try {
     return entry.add();
@@ -83,6 +85,7 @@ void add_all(const LibraryEntry& entry, const std::filesystem::path& path) {
   }
   plugin_registry() = plugins;
   precision_registry() = strategies;
+  model_registry() = models;
   fail("library: {}: {}", quoted(path), problem);
 }
 

@@ -1,9 +1,10 @@
-// The plugins and precision strategies that a config may name, each with its description, its
-// options and the function that makes it.
+// The plugins, precision strategies and models that a config may name, each with its description,
+// its options and the function that makes it.
 //
-// Built-ins are in one visible table (builtins.def). A program adds its own with the same call
-// before it reads a config:
+// Built-ins are in visible tables (builtins.def, models.cpp). A program adds its own with
+// the same call before it reads a config:
 //   precision_registry().add({"my_strategy", "what it does", {options...}, make_mine});
+//   model_registry().add({"my_model", "what it is", {options...}, make_my_model});
 // Register from one thread; any thread may read.
 #pragma once
 
@@ -17,10 +18,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace booster {
 
+class Model;
 class Plugin;
 class Precision;
 
@@ -50,10 +53,29 @@ struct RegistryEntry {
 [[noreturn]] void refuse_name(const std::string& what, std::string_view name,
                               const std::vector<std::string>& legal);
 
+template <>
+struct RegistryEntry<Model> {
+  std::string name;
+  std::string description;
+  // Besides these, every model has the options of tables/model_start.h.
+  OptionTable options = {};
+  // Takes checked values: every option of the table has a value.
+  std::function<Model(const OptionValues&)> make = {};
+  // Throws the errors of `make` without its work. Empty if checked options cannot be refused, or if
+  // `make` is cheap.
+  std::function<void(const OptionValues&)> check = {};
+  // The option that holds the number of equal blocks. `booster plan` then measures models with one
+  // and with a few. Empty: it measures the whole model.
+  std::string depth_option = {};
+  std::string also_called = {};
+};
+
 template <class Product>
 class Registry {
  public:
   using Entry = RegistryEntry<Product>;
+  // A handle to a product: unique_ptr<Plugin>, Model.
+  using Made = std::invoke_result_t<decltype(Entry::make), const OptionValues&>;
 
   // `what` names the kind of product in errors: "plugin".
   Registry(std::string what, std::vector<Entry> built_ins)
@@ -83,15 +105,16 @@ class Registry {
     if (!entry) refuse_name(what_, name, names());
     return *entry;
   }
-  std::unique_ptr<Product> make(std::string_view name) const {
+  Made make(std::string_view name) const {
     const Entry& entry = find(name);
     return entry.make(OptionValues(default_values(entry.options)));
   }
   // Makes a product from a section of a checked config: its "name" and its options.
-  std::unique_ptr<Product> make(const OptionValues& options) const {
+  Made make(const OptionValues& options) const {
     const Entry& entry = find(options.get<std::string>("name"));
-    auto product = entry.make(options);
-    for (std::string& note : idle_notes(options)) product->add_note(std::move(note));
+    Made product = entry.make(options);
+    if constexpr (requires { entry.idle; })
+      for (std::string& note : idle_notes(options)) product->add_note(std::move(note));
     return product;
   }
   // Returns notes on the section's options that have no effect: "fp8: margin has no effect with
@@ -110,6 +133,7 @@ class Registry {
 
 Registry<Plugin>& plugin_registry();
 Registry<Precision>& precision_registry();
+Registry<Model>& model_registry();
 
 // --- your own strategies and plugins from a shared library that a config names:
 //   "booster": {"libraries": ["./libmine.so"], "mixed_precision": "mine"}

@@ -1,11 +1,12 @@
 #include "booster/plan/probe.h"
 
 #include "booster/booster.h"
-#include "booster/config/tables/models.h"
+#include "booster/config/registry.h"
 #include "booster/config/tables/optimizers.h"
 #include "booster/profile/profiler.h"
 #include "core/autograd/functions.h"
 #include "core/nn/losses.h"
+#include "core/nn/module_traits.h"
 #include "core/tensor/memory/allocator.h"
 #include "core/tensor/random/random.h"
 #include "platform/threads.h"
@@ -24,7 +25,6 @@ namespace {
 constexpr int warm_up_steps = 2, blocks_of_deep = 4;
 constexpr size_t fewest_turns = 5, most_turns = 41;
 constexpr double seconds_of_turns = 4;
-constexpr const char* depth_options[] = {"depth", "n_layer"};
 
 // The cost of one training; linear combinations give the cost of a model with more blocks.
 struct Tried {
@@ -55,23 +55,28 @@ Tried combined(const Tried& a, const Tried& b, double factor) {
 
 Tried share(const Tried& all, double parts) { return combined({}, all, 1 / parts); }
 
-struct Batch {
-  Tensor input, target;
-};
+// Returns the shape of an input for the step, from the model's example.
+Shape input_shape(const Module& model, const ModuleTraits& traits, const TriedStep& size) {
+  const Tensor example = model.example_input(size.rows);
+  check(example.defined(),
+        "plan: a {} has no example_input(), which says what the model takes; want one",
+        model.kind());
+  check(traits.token_dimension < example.ndim(),
+        "plan: token_dimension in the traits() of a {}; got {}, want less than {}, as its "
+        "example_input() has",
+        model.kind(), traits.token_dimension, example.ndim());
+  Shape shape = example.shape();
+  if (size.tokens > 0 && traits.token_dimension >= 0)
+    shape[static_cast<size_t>(traits.token_dimension)] = size.tokens;
+  return shape;
+}
 
-// Returns values of the shape that a model with these options reads.
-Batch drawn_batch(const OptionValues& model, const TriedStep& size) {
-  const auto ids = [](Shape shape) { return zeros(std::move(shape), {.dtype = DType::i64}); };
-  const Tensor labels = ids({size.rows});
-  if (model.has("vocab_size")) {
-    const int64_t tokens = size.tokens > 0 ? size.tokens : model.get<int64_t>("n_positions");
-    return {ids({size.rows, tokens}), ids({size.rows * tokens})};
-  }
-  if (model.has("sizes"))
-    return {uniform({size.rows, model.get<std::vector<int64_t>>("sizes").front()}, -1, 1), labels};
-  const int64_t side = model.has("img_size") ? model.get<int64_t>("img_size") : 32;
-  const int64_t channels = model.has("in_chans") ? model.get<int64_t>("in_chans") : 3;
-  return {uniform({size.rows, channels, side, side}, -1, 1), labels};
+// Returns values of the shape that the model reads.
+Tensor drawn_input(const Module& model, const ModuleTraits& traits, const TriedStep& size) {
+  const Shape shape = input_shape(model, traits, size);
+  const DType dtype = model.example_input(1).dtype();
+  return is_floating(dtype) ? uniform(shape, -1, 1, {.dtype = dtype})
+                            : zeros(shape, {.dtype = dtype});
 }
 
 double live_bytes() { return static_cast<double>(allocator_stats().live_bytes); }
@@ -109,12 +114,28 @@ void add_work(const Profiler& profiler, Tried& tried) {
 double cut_parameters(const Model& model) {
   int64_t count = 0;
   for (const PlannedLayer& layer :
-       planned_layers(shipped_tensor_plan(model.module()), model.module())) {
+       planned_layers(joined_traits(model.module()).tensor_plan, model.module())) {
     count += layer.weight().numel();
     const Tensor bias = layer.bias();
     if (bias.defined() && layer.plan.style == SplitStyle::column) count += bias.numel();
   }
   return static_cast<double>(count);
+}
+
+// What blocks work on.
+struct Stream {
+  int64_t heads = 1, tokens = 1, features = 0;
+};
+
+Stream stream_of(Module& model, const ModuleTraits& traits, const Shape& input) {
+  Stream stream = {.features = traits.features};
+  if (traits.tokens > 0)
+    stream.tokens = traits.tokens;
+  else if (traits.token_dimension >= 0)
+    stream.tokens = input[static_cast<size_t>(traits.token_dimension)];
+  for (const auto& [name, module] : model.named_modules())
+    stream.heads = std::max(stream.heads, module->attention_heads());
+  return stream;
 }
 
 // A training of such a model. Several may exist; their steps run one at a time.
@@ -126,9 +147,11 @@ class Trial {
         booster_({.plugin = SinglePlugin({.on_every_rank = true}),
                   .mixed_precision = Choice<Precision>([&config] {
                     return precision_registry().make(config.options("booster.mixed_precision"));
-                  })}),
-        batch_(drawn_batch(model_options, size)) {
-    const Model model = entry_of(model_entries(), model_options).make(model_options);
+                  })}) {
+    const Model model = model_registry().make(model_options);
+    const ModuleTraits traits = joined_traits(model.module());
+    input_ = drawn_input(model.module(), traits, size);
+    stream_ = stream_of(model.module(), traits, input_.shape());
     result_.part.cut = cut_parameters(model);
     boosted_.emplace(booster_.boost(model, make_optimizer(config, model)));
     result_.part.parameters = static_cast<double>(model->parameter_count());
@@ -145,6 +168,8 @@ class Trial {
     profiler.stop();
   }
 
+  const Stream& stream() const { return stream_; }
+
   // Returns the cost with the times of the median step.
   Tried result() {
     const auto middle = turns_.begin() + static_cast<ptrdiff_t>(turns_.size() / 2);
@@ -159,9 +184,10 @@ class Trial {
     auto& [net, opt] = *boosted_;
     opt.zero_grad();
     const double start = live_bytes();
-    const Tensor output = net(batch_.input);
-    const Tensor loss = cross_entropy(output.ndim() == 3 ? flatten(output, 0, 1) : output,
-                                      batch_.target, {.label_smoothing = size_.label_smoothing});
+    const Tensor output = net(input_);
+    const Tensor scores = output.ndim() > 2 ? flatten(output, 0, -2) : output;
+    if (!target_.defined()) target_ = zeros({scores.size(0)}, {.dtype = DType::i64});
+    const Tensor loss = cross_entropy(scores, target_, {.label_smoothing = size_.label_smoothing});
     result_.part.saved_bytes = live_bytes() - start;
     booster_.backward(loss, opt);
     // Only before the timed turns: later, other trials hold memory too.
@@ -173,7 +199,8 @@ class Trial {
   TriedStep size_;
   Tried before_;  // bytes in use before
   Booster booster_;
-  Batch batch_;
+  Tensor input_, target_;
+  Stream stream_;
   std::optional<BoostedPair> boosted_;
   Tried result_;
   std::vector<std::unique_ptr<Profiler>> turns_;
@@ -202,16 +229,6 @@ class ThreadLimit {
   int before_;
 };
 
-int64_t tokens_of(const OptionValues& model, const TriedStep& size) {
-  if (model.has("n_embd")) return size.tokens > 0 ? size.tokens : model.get<int64_t>("n_positions");
-  const int64_t patches = model.get<int64_t>("img_size") / model.get<int64_t>("patch_size");
-  return patches * patches + 1;
-}
-
-int64_t features_of(const OptionValues& model) {
-  return model.get<int64_t>(model.has("n_embd") ? "n_embd" : "embed_dim");
-}
-
 BytesPerParameter per_parameter(const Tried& whole) {
   const double n = whole.part.parameters;
   const BytesPerParameter& all = whole.kept;
@@ -226,7 +243,7 @@ double workspace(const Tried& whole) {
   return std::max(0.0, whole.peak - counted);
 }
 
-OptionValues with(const OptionValues& model, const char* option, int value) {
+OptionValues with(const OptionValues& model, const std::string& option, int value) {
   nlohmann::json values = model.values();
   values[option] = value;
   return OptionValues(values);
@@ -237,10 +254,8 @@ OptionValues with(const OptionValues& model, const char* option, int value) {
 ModelCost probe(const Config& config, const TriedStep& step, int threads) {
   const ThreadLimit limit(threads);
   const OptionValues model = config.options("model");
-  const char* depth = nullptr;
-  for (const char* option : depth_options)
-    if (model.has(option)) depth = option;
-  if (!depth) {
+  const std::string depth = model_registry().find(model.get<std::string>("name")).depth_option;
+  if (depth.empty()) {
     Trial trial(config, model, step);
     take_turns({&trial}, step.timed);
     const Tried whole = trial.result();
@@ -258,16 +273,21 @@ ModelCost probe(const Config& config, const TriedStep& step, int threads) {
   const Tried block = share(combined(deep.result(), one, -1), more);
   const Tried whole = combined(one, block, blocks - 1);
   const BytesPerParameter bytes = per_parameter(whole);
-  const int64_t tokens = tokens_of(model, step);
-  const double stream = static_cast<double>(step.rows * tokens * features_of(model)) *
-                        (bytes.masters > 0 ? bytes.parameters : 4);
+  const Stream& stream = shallow.stream();
+  check(
+      stream.features > 0,
+      "plan: {} has the option {} for its depth, but its traits() lack features, which its blocks "
+      "hand on; want them",
+      model.get<std::string>("name"), depth);
+  const double sent = static_cast<double>(step.rows * stream.tokens * stream.features) *
+                      (bytes.masters > 0 ? bytes.parameters : 4);
   return {.rows = step.rows,
           .ends = combined(one.part, block.part, -1),
           .block = block.part,
           .blocks = blocks,
-          .heads = model.get<int64_t>(model.has("n_head") ? "n_head" : "num_heads"),
-          .tokens = tokens,
-          .stream_bytes = stream,
+          .heads = stream.heads,
+          .tokens = stream.tokens,
+          .stream_bytes = sent,
           .workspace_bytes = workspace(whole),
           .bytes = bytes,
           .update = whole.update};

@@ -1,5 +1,6 @@
 #include "booster/training/layer_decay.h"
 
+#include "core/nn/module_traits.h"
 #include "platform/error.h"
 
 #include <algorithm>
@@ -53,13 +54,15 @@ void check_options(const LayerDecayOptions& options) {
 std::vector<ParameterGroup> layer_decay_groups(const Model& model, LayerDecayOptions options) {
   check_options(options);
   const Layers layers(model);
+  std::vector<std::string>& without = options.no_weight_decay;
+  for (std::string& name : joined_traits(model.module()).no_weight_decay)
+    without.push_back(std::move(name));
   std::vector<ParameterGroup> groups;
   std::map<std::pair<int, bool>, size_t> places;
   for (const auto& parameter : model.parameters()) {
     const int layer = layers.of(parameter.tensor);
     const bool decays =
-        parameter.tensor.ndim() > 1 &&
-        std::ranges::find(options.no_weight_decay, parameter.name) == options.no_weight_decay.end();
+        parameter.tensor.ndim() > 1 && std::ranges::find(without, parameter.name) == without.end();
     const auto [place, is_new] = places.emplace(std::pair(layer, decays), groups.size());
     if (is_new) {
       const double scale = std::pow(options.layer_decay, layers.last() - layer);

@@ -18,12 +18,13 @@ struct LayerDecayOptions {
   double weight_decay = 0.05;
   double layer_decay = 0.75;  // from each layer to the one before it
   double min_scale = 0;       // lower bound of a layer's rate, relative to the last layer's
-  // Parameters without weight decay, in addition to all one-dimensional ones.
-  std::vector<std::string> no_weight_decay = {"cls_token", "pos_embed"};
+  // Parameters without weight decay, in addition to all one-dimensional ones and to those of the
+  // model's traits (core/nn/module_traits.h).
+  std::vector<std::string> no_weight_decay = {};
 };
 
 // Returns all parameters of a model in groups with their own `lr` and `weight_decay`. Layers are
-// the model's links (core/nn/module.h): a ViT's embedding, each block, the head. A normalisation in
+// the model's links (core/nn/module.h): an embedding, each block, the head. A normalisation in
 // the last link belongs to the layer before it. A model with one link is one layer. Throws if an
 // option is out of range.
 std::vector<ParameterGroup> layer_decay_groups(const Model& model, LayerDecayOptions options = {});

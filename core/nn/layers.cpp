@@ -1,6 +1,7 @@
 #include "core/nn/layers.h"
 
 #include "core/nn/init.h"
+#include "core/nn/module_traits.h"
 
 #include <algorithm>
 
@@ -175,6 +176,14 @@ Tensor ModuleList::forward(const Tensor&) {
   fail("ModuleList: it has no forward; want its modules to be called, list[0](x), or Sequential");
 }
 
+ModuleTraits ReLU::traits() const { return {.elementwise = true}; }
+ModuleTraits SiLU::traits() const { return {.elementwise = true}; }
+ModuleTraits Tanh::traits() const { return {.elementwise = true}; }
+ModuleTraits Sigmoid::traits() const { return {.elementwise = true}; }
+ModuleTraits GELU::traits() const { return {.elementwise = true}; }
+ModuleTraits Identity::traits() const { return {.elementwise = true}; }
+ModuleTraits Dropout::traits() const { return {.elementwise = true}; }
+
 Sequential::Sequential(const std::vector<Model>& modules) : Module("Sequential") {
   for (const Model& module : modules) append(module);
 }
@@ -204,6 +213,23 @@ Link Sequential::link(int i) const {
     before += count;
   }
   return Module::link(0);
+}
+ModuleTraits Sequential::traits() const {
+  ModuleTraits traits = {.alone_only = true};
+  std::string first;  // a linear layer without its pair yet
+  for (const auto& [name, module] : children()) {
+    if (module->named_modules().size() > 1) return {};  // more than a chain
+    if (!dynamic_cast<const Linear*>(module.get())) {
+      if (!module->traits().elementwise) first.clear();
+    } else if (first.empty()) {
+      first = name;
+    } else {
+      traits.tensor_plan.push_back({first, {.style = SplitStyle::column}});
+      traits.tensor_plan.push_back({name, {.style = SplitStyle::row}});
+      first.clear();
+    }
+  }
+  return traits;
 }
 Tensor Sequential::forward_links(const Tensor& x, int first, int last) {
   Tensor y = x;

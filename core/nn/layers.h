@@ -100,6 +100,7 @@ class Dropout : public Module {
   explicit Dropout(double p = 0.5);
   std::string options() const override;
   const double p;
+  ModuleTraits traits() const override;
 
  private:
   Tensor forward(const Tensor& x) override { return dropout(x, p, training()); }
@@ -127,6 +128,7 @@ class DropPath : public Module {
 class ReLU : public Module {
  public:
   ReLU() : Module("ReLU") {}
+  ModuleTraits traits() const override;
 
  private:
   Tensor forward(const Tensor& x) override { return relu(x); }
@@ -152,6 +154,7 @@ class ELU : public Module {
 class SiLU : public Module {
  public:
   SiLU() : Module("SiLU") {}
+  ModuleTraits traits() const override;
 
  private:
   Tensor forward(const Tensor& x) override { return silu(x); }
@@ -159,6 +162,7 @@ class SiLU : public Module {
 class Tanh : public Module {
  public:
   Tanh() : Module("Tanh") {}
+  ModuleTraits traits() const override;
 
  private:
   Tensor forward(const Tensor& x) override { return tanh(x); }
@@ -166,6 +170,7 @@ class Tanh : public Module {
 class Sigmoid : public Module {
  public:
   Sigmoid() : Module("Sigmoid") {}
+  ModuleTraits traits() const override;
 
  private:
   Tensor forward(const Tensor& x) override { return sigmoid(x); }
@@ -175,6 +180,7 @@ class GELU : public Module {
   explicit GELU(GeluForm form = GeluForm::erf) : Module("GELU"), form(form) {}
   std::string options() const override;
   const GeluForm form;
+  ModuleTraits traits() const override;
 
  private:
   Tensor forward(const Tensor& x) override { return gelu(x, form); }
@@ -193,6 +199,7 @@ class Softmax : public Module {
 class Identity : public Module {
  public:
   Identity() : Module("Identity") {}
+  ModuleTraits traits() const override;
 
  private:
   Tensor forward(const Tensor& x) override { return x; }
@@ -293,6 +300,8 @@ class Sequential : public Module {
   Module& operator[](int64_t i) const;
   int link_count() const override;
   Link link(int i) const override;
+  // A tensor plan, if it is a chain: linear layers in pairs, with elementwise functions between.
+  ModuleTraits traits() const override;
 
  private:
   Tensor forward(const Tensor& x) override { return forward_links(x, 0, link_count()); }

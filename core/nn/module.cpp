@@ -3,6 +3,7 @@
 #include "core/autograd/gradient_keeper.h"
 #include "core/autograd/op_recorder.h"
 #include "core/autograd/tape.h"
+#include "core/nn/module_traits.h"
 #include "core/nn/replace.h"
 #include "core/tensor/absence.h"
 #include "platform/trace.h"
@@ -63,6 +64,8 @@ void adopt(const Tensor& x, const Tensor& from) {
 }
 
 }  // namespace
+
+ModuleTraits Module::traits() const { return {}; }
 
 void convert_(const Tensor& x, DType dtype) {
   if (!is_floating(x.dtype()) || x.dtype() == dtype) return;

@@ -32,6 +32,7 @@
 namespace booster {
 
 class Module;
+struct ModuleTraits;
 
 // A model's saved tensors: parameters and buffers.
 using StateDict = std::vector<NamedTensor>;
@@ -87,6 +88,10 @@ class Module : public std::enable_shared_from_this<Module> {
   // Undefined if the module offers none.
   virtual Tensor example_input(int64_t /*rows*/) const { return {}; }
 
+  // Returns what plugins, the planner and files of weights may know about this model
+  // (core/nn/module_traits.h); nothing unless a class overrides it.
+  virtual ModuleTraits traits() const;
+  // The name that messages and descriptions print. The library decides nothing by it.
   const std::string& kind() const { return kind_; }
   // Returns the options that a description prints in brackets: "192, 576, bias=true".
   virtual std::string options() const { return ""; }

@@ -1,5 +1,6 @@
 #include "plugins/parameters/wrapped_modules.h"
 
+#include "core/nn/module_traits.h"
 #include "platform/error.h"
 
 #include <algorithm>
@@ -56,7 +57,7 @@ std::vector<Module*> modules_to_wrap(Module& model, const std::vector<std::strin
                                  [&](const auto& text) { return matches(text, module.first); });
     });
   // Models that were boosted together do not count as elements of a list.
-  const bool several = model.kind() == "SeveralModels";
+  const bool several = model.traits().several_models;
   const auto is_block = [&](const Named& module) {
     return is_numbered(module.first) &&
            !(several && module.first.find('.') == module.first.npos);

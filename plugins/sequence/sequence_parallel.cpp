@@ -118,19 +118,6 @@ SequenceMode sequence_mode_named(const std::string& name) {
        legal_names(name, {mode_names.begin(), mode_names.end()}));
 }
 
-std::string shipped_blocks(const Module& model) {
-  if (model.kind() == "VisionTransformer") return "blocks.*";
-  if (model.kind() == "Gpt2") return "transformer.h.*";
-  return "";
-}
-
-int64_t shipped_tokens(const Module& model) {
-  if (model.kind() != "VisionTransformer") return 0;
-  for (const auto& [name, tensor] : model.parameters())
-    if (name == "pos_embed") return tensor.size(1);
-  return 0;
-}
-
 // Random streams: 0 for work that all ranks of a model's copy do alike; then one per rank with a
 // part of the features; then one per rank with some tokens.
 SequenceParallel::SequenceParallel(SequenceMode mode, const Mesh& mesh)
@@ -148,10 +135,12 @@ SequenceParallel::SequenceParallel(SequenceMode mode, const Mesh& mesh)
 
 void SequenceParallel::choose(const Model& model, const std::string& given) {
   if (mode_ == SequenceMode::none) return;
-  const std::string pattern = given.empty() ? shipped_blocks(model.module()) : given;
+  const ModuleTraits traits = joined_traits(model.module());
+  const std::string pattern = given.empty() ? traits.blocks : given;
   check(!pattern.empty(),
         "hybrid_parallel: no blocks come with a {}; want sequence_blocks, the names of modules "
-        "that run one after the other on (batch, tokens, features)",
+        "that run one after the other on (batch, tokens, features), or blocks in the model's "
+        "traits()",
         model->kind());
   std::vector<std::string> names;
   for (const auto& [name, module] : model->named_modules()) {
@@ -160,7 +149,8 @@ void SequenceParallel::choose(const Model& model, const std::string& given) {
   }
   check(!blocks_.empty(), "sequence_blocks: matches no module; got {}{}", pattern,
         legal_names(pattern, names));
-  check_tokens_divide(shipped_tokens(model.module()), ranks_.size());
+  check_tokens_divide(traits.tokens, ranks_.size());
+  position_free_ = traits.position_free;
   find_links_inside(model.module());
 }
 
@@ -213,10 +203,10 @@ void SequenceParallel::end(Pass pass) {
 }
 
 // Before its call, the first block has all tokens, and the others have this rank's. A pipeline
-// stage may begin with any block. Hooks turn fused functions off, so the library's own blocks,
-// which need no positions, get none.
+// stage may begin with any block. Hooks turn fused functions off, so blocks that need no positions
+// get none.
 void SequenceParallel::watch_positions(Module& model) {
-  if (ranks_.size() == 1 || !shipped_blocks(model).empty()) return;
+  if (ranks_.size() == 1 || position_free_) return;
   for (const auto& [name, module] : model.named_modules()) {
     const bool is_block = std::ranges::find(blocks_, name) != blocks_.end();
     if (is_block && name != blocks_.front())
@@ -321,7 +311,7 @@ void SequenceParallel::sum_gradients(Module& model,
 }
 
 // Hooks see calls of modules, but not direct uses of their parameters. Hooks turn fused functions
-// off, so the library's own models get none.
+// off, so models that exclude such uses by their traits get none.
 void SequenceParallel::refuse_uses_outside(Module& model) const {
   std::unordered_map<const TensorBody*, std::string> inside;
   for (const auto& [name, tensor] : model.state_dict())
@@ -329,7 +319,7 @@ void SequenceParallel::refuse_uses_outside(Module& model) const {
   for (const auto& [name, tensor] : model.state_dict())
     if (!is_inside(name) && inside.contains(tensor.body()))
       refuse_both_sides(inside.at(tensor.body()));
-  if (!shipped_blocks(model).empty()) return;
+  if (position_free_) return;
   for (const auto& [name, module] : model.named_modules())
     if (is_inside(name) && !module->parameters().empty())
       module->register_forward_pre_hook([at = phase_, name](Module&, const Tensor&) {

@@ -34,8 +34,9 @@ class SequenceParallel {
   SequenceParallel(SequenceMode mode, const Mesh& mesh);
 
   SequenceMode mode() const { return mode_; }
-  // Chooses the blocks by a pattern of names; if it is empty, the known blocks of the model. Throws
-  // if there are none, or if the model's token count is known and not divisible by the ranks.
+  // Chooses the blocks by a pattern of names; if it is empty, the blocks of the model's traits.
+  // Throws if there are none, or if the model's token count is known and not divisible by the
+  // ranks.
   void choose(const Model& model, const std::string& blocks);
   // Returns how the tensor group's ranks exchange the values of a layer of this name.
   std::shared_ptr<const LayerSplit> split_of(const std::string& layer, LayerSplit::Result result,
@@ -72,14 +73,10 @@ class SequenceParallel {
   Group tensor_, ranks_;  // ranks_: the ranks that share the tokens
   SplitStreams outside_, inside_;
   std::vector<std::string> blocks_;
+  bool position_free_ = false;      // ModuleTraits::position_free
   std::vector<bool> links_inside_;  // all links of the blocks except the first
   std::string table_;  // a block's buffer that may be a position table; "": none
   std::shared_ptr<Phase> phase_ = std::make_shared<Phase>(Phase::unknown);  // shared with the hooks
 };
-
-// Returns the blocks of models with known ones: Vision Transformers and GPT-2. Empty for any other.
-std::string shipped_blocks(const Module& model);
-// Returns how many tokens its blocks get, for any batch; 0 if the input determines it.
-int64_t shipped_tokens(const Module& model);
 
 }  // namespace booster

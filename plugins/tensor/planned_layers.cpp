@@ -1,5 +1,6 @@
 #include "plugins/tensor/planned_layers.h"
 
+#include "core/nn/layers.h"
 #include "platform/error.h"
 
 #include <map>
@@ -26,7 +27,7 @@ bool matches_part_of(const std::string& pattern, const std::string& name) {
 
 Tensor PlannedLayer::weight() const {
   if (plan.style == SplitStyle::vocabulary) {
-    check(module->kind() == "Embedding",
+    check(dynamic_cast<const Embedding*>(module) != nullptr,
           "tensor_plan: {}: style vocabulary wants an Embedding; got a {}", name, module->kind());
     return module->parameters()[0].tensor;
   }

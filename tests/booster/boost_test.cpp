@@ -1,6 +1,7 @@
 // What may be boosted, and which calls the unboosted handles still allow: none that would take
 // scaled or local gradients for true ones.
 #include "booster/booster.h"
+#include "core/nn/models/resnet.h"
 #include "tests/parallel/ranks.h"
 #include "tests/strategy_levels.h"
 

@@ -1,7 +1,7 @@
 // fp64: trainings in double, against PyTorch, a plain loop and finite differences.
 #include "booster/booster.h"
 #include "core/nn/models/gpt2.h"
-#include "core/nn/models/mlp.h"
+#include "core/nn/models.h"
 #include "core/nn/models/resnet.h"
 #include "core/nn/models/vit.h"
 #include "mixed_precision/interface/model_cast.h"

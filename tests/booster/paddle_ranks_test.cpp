@@ -4,7 +4,7 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/nn/losses.h"
-#include "core/nn/models/mlp.h"
+#include "core/nn/models.h"
 #include "core/optim/algorithms/sgd.h"
 #include "core/tensor/random/random.h"
 #include "mixed_precision/strategies/fp16_paddle.h"

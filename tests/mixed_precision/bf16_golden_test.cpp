@@ -5,7 +5,7 @@
 #include "core/autograd/functions.h"
 #include "core/nn/criterion.h"
 #include "core/nn/layers.h"
-#include "core/nn/models/mlp.h"
+#include "core/nn/models.h"
 #include "core/optim/algorithms/sgd.h"
 #include "core/tensor/grad_mode.h"
 #include "tests/nn/golden.h"

@@ -5,7 +5,7 @@
 #include "core/autograd/tape.h"
 #include "core/nn/functional.h"
 #include "core/nn/models/gpt2.h"
-#include "core/nn/models/mlp.h"
+#include "core/nn/models.h"
 #include "core/nn/models/resnet.h"
 #include "core/nn/models/vit.h"
 #include "core/tensor/capture/captured_work.h"

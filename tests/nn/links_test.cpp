@@ -2,7 +2,7 @@
 // use exactly the tensors that they declare.
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
-#include "core/nn/models/mlp.h"
+#include "core/nn/models.h"
 #include "core/nn/models/gpt2.h"
 #include "core/nn/models/resnet.h"
 #include "core/nn/models/vit.h"

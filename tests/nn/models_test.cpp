@@ -2,7 +2,7 @@
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "core/nn/criterion.h"
-#include "core/nn/models/mlp.h"
+#include "core/nn/models.h"
 #include "core/nn/models/resnet.h"
 #include "core/nn/models/vit.h"
 #include "tests/capture_part.h"

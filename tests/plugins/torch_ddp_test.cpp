@@ -5,7 +5,7 @@
 #include "core/autograd/tape.h"
 #include "core/nn/layers.h"
 #include "core/nn/losses.h"
-#include "core/nn/models/mlp.h"
+#include "core/nn/models.h"
 #include "core/optim/algorithms/adam.h"
 #include "core/optim/algorithms/sgd.h"
 #include "core/tensor/random/random.h"

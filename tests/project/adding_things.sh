@@ -108,9 +108,10 @@ while read -r type name; do
 done < <(entries_of booster/config/tables/lr_schedulers.cpp)
 end_row
 begin_row "a model"
-for header in core/nn/models/*.h; do
-  name=$(basename "$header" .h)
-  expect "$name" "$name" "$(header_or_source "$header")"
+for source in core/nn/models/*.cpp; do
+  name=$(basename "$source" .cpp)
+  mention="$(header_or_source "core/nn/models/$name.h")|\bmodels::$name\w*\("
+  expect "$name" "$name" "$mention|^core/nn/models\.h:Model $name\w*\(|^$source:"
 done
 end_row
 

@@ -15,7 +15,8 @@ compile=("$clang" -std=c++20 -fsyntax-only -fopenmp -Wall -Wextra -Werror -Wno-u
 }
 
 sources=(
-  examples/mlp/mlp.cpp examples/own_plugin/own_plugin.cpp examples/own_strategy/own_strategy.cpp
+  examples/mlp/mlp.cpp examples/own_model/own_model.cpp examples/own_plugin/own_plugin.cpp
+  examples/own_strategy/own_strategy.cpp
   core/data/images/resample_rows.cpp core/optim/schedules/lr_schedules.cpp
   kernels/attention/forward.cpp kernels/dispatch/catalogue.cpp kernels/cpu/library.cpp
   kernels/optimizer/optimizer_step.cpp platform/threads.cpp

@@ -227,12 +227,13 @@ class FieldTable {
   std::vector<FieldRow<Struct>> rows_;
 };
 
-// A row with a ready option, for a field that has another form in a config.
+// A row with a ready option, for a field that has another form in a config. A program may make its
+// default null, for a value that it learns later: the field then keeps the struct's.
 template <class Struct, class T>
 FieldRow<Struct> field(Option option, T Struct::*member) {
   const std::string name = option.name;
   return {std::move(option), [=](Struct& fields, const OptionValues& values) {
-            fields.*member = values.get<T>(name);
+            if (auto given = values.given<T>(name)) fields.*member = std::move(*given);
           }};
 }
 // The value is null unless given.

@@ -1,6 +1,5 @@
-// Everything that a config may name except plugins and strategies: optimizers, schedulers and
-// models. Each kind has a visible table with the options of every entry and the function that makes
-// it.
+// What a config may name besides the entries of registries (registry.h): optimizers and schedulers.
+// Each kind has a visible table with the options of every entry and the function that makes it.
 #pragma once
 
 #include "booster/config/options/options.h"
@@ -15,9 +14,6 @@ struct NamedEntry {
   std::string description;
   OptionTable options;
   std::function<Signature> make;
-  // Throws the errors of `make` without its work. Empty if checked options cannot be refused, or if
-  // `make` is cheap.
-  std::function<void(const OptionValues&)> check = {};
 };
 
 // Returns the choices for a section that selects an entry by name.

@@ -121,7 +121,9 @@ Tensor Gpt2Transformer::forward_links(const Tensor& x, int first, int last) {
 }
 
 Gpt2::Gpt2(const Gpt2Options& options)
-    : Module("Gpt2"), transformer(add<Gpt2Transformer>("transformer", options)) {
+    : Module("Gpt2"),
+      transformer(add<Gpt2Transformer>("transformer", options)),
+      features_(*options.n_embd) {
   apply(initialize_gpt2);
   // Scales down each branch's contribution to the stream by the number of branches.
   const double deviation = initial_deviation / std::sqrt(2 * static_cast<double>(*options.n_layer));
@@ -178,18 +180,33 @@ bool in_own_form(const std::string& stored, const StoredShapes& all) {
   return beside != all.end() && beside->second.size() == 2 && beside->second[0] > beside->second[1];
 }
 
-}  // namespace
-
-NamedTensor Gpt2::to_file(const NamedTensor& own) const {
+NamedTensor to_file(const NamedTensor& own) {
   return is_conv1d(own.name) ? NamedTensor{own.name, untracked::transpose(own.tensor, 0, 1)} : own;
 }
 
-NamedTensor Gpt2::from_file(const NamedTensor& stored, const StoredShapes& all) const {
+NamedTensor from_file(const NamedTensor& stored, const StoredShapes& all) {
   const std::string name = own_name(stored.name);
   if (is_mask(name)) return {name, {}};
   const bool turned =
       is_conv1d(name) && stored.tensor.ndim() == 2 && !in_own_form(stored.name, all);
   return {name, turned ? untracked::transpose(stored.tensor, 0, 1) : stored.tensor};
+}
+
+}  // namespace
+
+// A plan of the vocabulary also cuts the logits: they share wte's weight.
+ModuleTraits Gpt2::traits() const {
+  return {
+      .tensor_plan = {{"transformer.wte", {.style = SplitStyle::vocabulary}},
+                      {"transformer.h.*.attn.c_attn", {.style = SplitStyle::column, .groups = 3}},
+                      {"transformer.h.*.attn.c_proj", {.style = SplitStyle::row}},
+                      {"transformer.h.*.mlp.c_fc", {.style = SplitStyle::column}},
+                      {"transformer.h.*.mlp.c_proj", {.style = SplitStyle::row}}},
+      .blocks = "transformer.h.*",
+      .token_dimension = 1,
+      .features = features_,
+      .position_free = true,
+      .file_form = {.to_file = to_file, .from_file = from_file}};
 }
 
 namespace {

@@ -1,41 +1,17 @@
-// GPT-2 (Radford et al., 2019) with the language model's head, as Hugging Face's GPT2LMHeadModel:
-// same parameter names and initial distributions. Booster::load_model reads Hugging Face's files
-// unchanged, and save_model writes such files.
+// The modules of models::gpt2 (core/nn/models.h).
 //
 // Layers are plain Linear with (out, in) weights, which precision strategies and plugins know.
-// Hugging Face uses Conv1D with (in, out), and files keep that form. FileForm transposes c_attn,
-// c_fc and both c_proj on loading and saving.
+// Hugging Face uses Conv1D with (in, out), and files keep that form. The model's file form
+// transposes c_attn, c_fc and both c_proj on loading and saving.
 #pragma once
 
-#include "core/nn/file_form.h"
+#include "core/nn/models.h"
+#include "core/nn/module_traits.h"
 #include "core/nn/residual_stream.h"
 
-#include <optional>
-#include <string>
 #include <vector>
 
 namespace booster::models {
-
-struct Gpt2Options {
-  int64_t vocab_size = 50257;
-  int64_t n_positions = 1024;  // the longest text, in tokens
-  double embd_pdrop = 0.1;     // dropout of the embeddings' sum
-  double attn_pdrop = 0.1;     // of attention probabilities
-  double resid_pdrop = 0.1;    // after the projections of attention and MLP
-  // Set by the model's name unless given here.
-  std::optional<int64_t> n_embd = {};  // features
-  std::optional<int64_t> n_layer = {};
-  std::optional<int64_t> n_head = {};
-};
-
-// Makes gpt2 (124 M parameters), gpt2-medium, gpt2-large or gpt2-xl. Takes token ids (n, tokens),
-// integers below vocab_size; returns the logits (n, tokens, vocab_size) of each next token. Throws
-// for any other name, with the nearest one; forward throws for more tokens than n_positions.
-Model gpt2(const std::string& name, Gpt2Options options = {});
-std::vector<std::string> gpt2_names();
-// Returns `options` with the sizes that the name fixes filled in. Throws for sizes that do not fit
-// together: heads that do not divide the features.
-Gpt2Options gpt2_options(const std::string& name, Gpt2Options options = {});
 
 // `options` must have a value in every optional, here and in the modules below.
 class Gpt2Attention : public Module {
@@ -98,7 +74,7 @@ class Gpt2Transformer : public Module {
   std::vector<Gpt2Block*> each_block_;
 };
 
-class Gpt2 : public Module, public FileForm {
+class Gpt2 : public Module {
  public:
   explicit Gpt2(const Gpt2Options& options);
   Gpt2Transformer& transformer;
@@ -108,15 +84,14 @@ class Gpt2 : public Module, public FileForm {
   Link link(int i) const override;
   // As many tokens as there are positions.
   Tensor example_input(int64_t rows) const override;
-
   // Published files have no "transformer." before names. Older ones hold attention masks
   // ("h.0.attn.bias"); some hold the head ("lm_head.weight"), a second copy of wte.weight.
-  NamedTensor to_file(const NamedTensor& own) const override;
-  NamedTensor from_file(const NamedTensor& stored, const StoredShapes& all) const override;
+  ModuleTraits traits() const override;
 
  private:
   Tensor forward(const Tensor& ids) override { return forward_links(ids, 0, link_count()); }
   Tensor forward_links(const Tensor& x, int first, int last) override;
+  int64_t features_;
 };
 
 }  // namespace booster::models

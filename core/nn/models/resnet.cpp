@@ -1,6 +1,7 @@
 #include "core/nn/models/resnet.h"
 
 #include "core/nn/init.h"
+#include "core/nn/module_traits.h"
 
 #include <algorithm>
 
@@ -63,6 +64,8 @@ ResNet20::ResNet20(const ResNetOptions& options)
     if (auto* conv = dynamic_cast<Conv2d*>(&module)) init::kaiming_normal(conv->weight);
   });
 }
+
+ModuleTraits ResNet20::traits() const { return {.heads = {"fc"}}; }
 
 Link ResNet20::link(int i) const {
   const int count = link_count();

@@ -1,8 +1,7 @@
-// ResNet-20 for 32 x 32 images (He et al., 2016, section 4.2): three stages of three blocks with
-// 16, 32 and 64 channels and shortcuts without parameters.
+// The modules of models::resnet20 (core/nn/models.h).
 #pragma once
 
-#include "core/nn/layers.h"
+#include "core/nn/models.h"
 #include "core/nn/no_options.h"
 
 #include <string>
@@ -25,11 +24,6 @@ class ResidualBlock : public Module {
   int64_t stride_, added_channels_;
 };
 
-struct ResNetOptions {
-  int64_t num_classes = 10;
-  int64_t in_chans = 3;
-};
-
 class ResNet20 : public Module {
  public:
   explicit ResNet20(const ResNetOptions& options = {});
@@ -46,6 +40,7 @@ class ResNet20 : public Module {
   Tensor example_input(int64_t rows) const override {
     return zeros({rows, conv1.weight.size(1), 32, 32});
   }
+  ModuleTraits traits() const override;
 
  private:
   Tensor forward(const Tensor& x) override { return forward_links(x, 0, link_count()); }
@@ -56,8 +51,5 @@ class ResNet20 : public Module {
   };
   std::vector<Block> blocks_;
 };
-
-// Takes images (n, in_chans, height, width) of any size; returns logits (n, num_classes).
-Model resnet20(const ResNetOptions& options = {});
 
 }  // namespace booster::models

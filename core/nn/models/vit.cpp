@@ -1,6 +1,7 @@
 #include "core/nn/models/vit.h"
 
 #include "core/nn/init.h"
+#include "core/nn/module_traits.h"
 
 #include <algorithm>
 
@@ -120,7 +121,8 @@ VisionTransformer::VisionTransformer(const VitOptions& options)
       pos_drop(add<Dropout>("pos_drop", options.pos_drop_rate)),
       blocks(add<Sequential>("blocks")),
       norm(add<LayerNorm>("norm", *options.embed_dim, LayerNormOptions{.eps = norm_eps})),
-      head_drop(add<Dropout>("head_drop", options.drop_rate)) {
+      head_drop(add<Dropout>("head_drop", options.drop_rate)),
+      features_(*options.embed_dim) {
   check(options.num_classes >= 0, "vit: num_classes is negative; got {}", options.num_classes);
   const int64_t depth = *options.depth;
   for (int64_t i = 0; i < depth; ++i) {
@@ -149,6 +151,22 @@ Tensor VisionTransformer::classified(const ResidualStream& stream) {
       select(stream.x, 1, 0), stream.branch.defined() ? select(stream.branch, 1, 0) : Tensor()}
                                 .sum());
   return head_ ? (*head_)(head_drop(token)) : token;
+}
+
+ModuleTraits VisionTransformer::traits() const {
+  TensorPlan plan = {{"blocks.*.attn.qkv", {.style = SplitStyle::column, .groups = 3}},
+                     {"blocks.*.attn.proj", {.style = SplitStyle::row}},
+                     {"blocks.*.mlp.fc1", {.style = SplitStyle::column}},
+                     {"blocks.*.mlp.fc2", {.style = SplitStyle::row}}};
+  if (head_) plan.push_back({"head", {.style = SplitStyle::column, .gather = true}});
+  return {.tensor_plan = plan,
+          .blocks = "blocks.*",
+          .tokens = 1 + patch_embed.patches(),
+          .features = features_,
+          .position_free = true,
+          .heads = {"head"},
+          .position_grids = {"pos_embed"},
+          .no_weight_decay = {"cls_token", "pos_embed"}};
 }
 
 Link VisionTransformer::link(int i) const {

@@ -92,13 +92,13 @@ StoredShapes shapes_of(const TensorMap& tensors) {
 // Returns the golden tensors whose names begin with `kind`, in the model's form.
 std::map<std::string, Tensor> expected(const TensorMap& all, const Model& model,
                                        const std::string& kind) {
-  const auto& form = dynamic_cast<const FileForm&>(model.module());
   TensorMap stored;
   for (const auto& [name, tensor] : all)
     if (name.starts_with(kind)) stored.emplace(name.substr(kind.size()), tensor);
+  const FileForms forms(model.module(), shapes_of(stored));
   std::map<std::string, Tensor> own;
   for (const auto& [name, tensor] : stored) {
-    const NamedTensor one = form.from_file({name, tensor}, shapes_of(stored));
+    const NamedTensor one = forms.from_file({name, tensor});
     own.emplace(one.name, one.tensor);
   }
   return own;

@@ -1,7 +1,7 @@
 #include "booster/config/config.h"
 
 #include "booster/config/tables/lr_schedulers.h"
-#include "booster/config/tables/models.h"
+#include "booster/config/registry.h"
 #include "booster/config/tables/optimizers.h"
 #include "core/autograd/functions.h"
 #include "core/nn/layers.h"

@@ -1,4 +1,5 @@
-// Strategies and plugins from shared libraries that a config names, in programs run as by users.
+// Strategies, plugins and models from shared libraries that a config names, in programs run as by
+// users.
 #include "booster/config/abi_tags.h"
 #include "booster/config/registry.h"
 #include "tests/booster/command.h"
@@ -54,6 +55,33 @@ TEST_CASE("the example of an own plugin trains on two ranks") {
       (folder / "out").string()));
   CHECK_MESSAGE(result.code == 0, result.output);
   CHECK(result.says("fp32 on local_sgd"));
+}
+
+TEST_CASE("the example of an own model trains, is planned, and has its options checked") {
+  const TemporaryFolder folder;
+  const std::string program = (build_folder() / "examples/vit_caltech101").string();
+  const CommandResult trained = run_command(fmt::format(
+      "OMP_NUM_THREADS=1 '{}' --set booster.libraries='[\"{}\"]' --set model.name=patch_encoder"
+      " --set train.output_dir='{}' --set model.img_size=16 --set train.max_steps=2",
+      program, library("own_model"), (folder / "out").string()));
+  CHECK_MESSAGE(trained.code == 0, trained.output);
+  const auto config = [&](const std::string& model) {
+    folder.write("config.json",
+                 fmt::format(R"({{"booster": {{"libraries": ["{}"]}}, "model": {}}})",
+                             library("own_model"), model));
+    return "'" + (folder / "config.json").string() + "'";
+  };
+  const std::string good = config(R"({"name": "patch_encoder", "features": 32, "layers": 5})");
+  const CommandResult plan = run_booster("plan --batch_size 2 --config " + good);
+  CHECK_MESSAGE(plan.code == 0, plan.output);
+  CHECK(plan.says("patch_encoder"));
+  const auto check = [&](const std::string& model) {
+    return run_booster("config check " + config(model));
+  };
+  CHECK(check(R"({"name": "patch_encoder"})").code == 0);
+  CHECK(check(R"({"name": "patch_encodr"})").says("did you mean patch_encoder?"));
+  CHECK(check(R"({"name": "patch_encoder", "feature": 32})").says("features"));
+  CHECK(check(R"({"name": "patch_encoder", "layers": 0})").says("model.layers"));
 }
 
 TEST_CASE("options of an own strategy are checked and listed like those of a built-in") {

@@ -4,7 +4,6 @@
 #include "booster/config/checks/other_names.h"
 #include "booster/config/config_layout.h"
 #include "booster/config/tables/lr_schedulers.h"
-#include "booster/config/tables/models.h"
 #include "booster/config/tables/optimizers.h"
 #include "examples/vit_caltech101/program_config.h"
 #include "tests/capture_part.h"
@@ -292,7 +291,7 @@ Json drawn_section(const Entries& entries, std::mt19937& random) {
 
 // These models have free sizes: random sizes would not fit into memory.
 Json drawn_model(std::mt19937& random) {
-  Json model = drawn_section(model_entries(), random);
+  Json model = drawn_section(model_registry().entries(), random);
   if (model["name"] == "gpt2") {
     model.update({{"vocab_size", 64}, {"n_embd", 24}, {"n_layer", 1}});
     model["n_head"] = 1 + random() % 5;

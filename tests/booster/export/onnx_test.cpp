@@ -4,7 +4,7 @@
 #include "booster/export/onnx.h"
 #include "booster/export/protobuf.h"
 #include "core/autograd/tape.h"
-#include "core/nn/models/mlp.h"
+#include "core/nn/models.h"
 #include "core/nn/models/vit.h"
 #include "platform/files/sha256.h"
 #include "tests/booster/command.h"

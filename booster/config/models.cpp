@@ -1,24 +1,16 @@
-#include "booster/config/tables/models.h"
-
 #include "booster/config/options/options.h"
-#include "booster/config/tables/model_start.h"
-#include "core/nn/models/gpt2.h"
-#include "core/nn/models/mlp.h"
-#include "core/nn/models/resnet.h"
-#include "core/nn/models/vit.h"
+#include "booster/config/builtins.h"
+#include "core/nn/models.h"
 
 namespace booster {
 
 namespace {
 
+using ModelEntry = RegistryEntry<Model>;
+
 template <class Fields>
 FieldRow<Fields> num_classes() {
-  return {integer_option("num_classes", Fields().num_classes, between(1, 1'000'000),
-                         "outputs of the head"),
-          [](Fields& fields, const OptionValues& values) {
-            if (const auto given = values.given<int64_t>("num_classes"))
-              fields.num_classes = *given;  // a program may not know it yet
-          }};
+  return field("num_classes", &Fields::num_classes, between(1, 1'000'000), "outputs of the head");
 }
 
 // A size that follows from the model's name unless it is given.
@@ -44,49 +36,55 @@ FieldTable<models::VitOptions> vit_fields(const std::string& name) {
   using Fields = models::VitOptions;
   const Fields usual = models::vit_options(name);
   const ValueRange share = from_below(0, 1);
-  return {num_classes<Fields>(),
-          img_size(name),
-          named_size("patch_size", usual, &Fields::patch_size, "pixels a side of a patch"),
-          named_size("embed_dim", usual, &Fields::embed_dim, "features"),
-          named_size("depth", usual, &Fields::depth, "blocks"),
-          named_size("num_heads", usual, &Fields::num_heads,
-                     "heads of attention; they divide the features"),
-          field("drop_rate", &Fields::drop_rate, share, "dropout before the head"),
-          field("pos_drop_rate", &Fields::pos_drop_rate, share,
-                "dropout after the position embedding"),
-          field("proj_drop_rate", &Fields::proj_drop_rate, share, "dropout after projections"),
-          field("attn_drop_rate", &Fields::attn_drop_rate, share, "dropout of attention weights"),
-          field("drop_path_rate", &Fields::drop_path_rate, share,
-                "stochastic depth of the last block")};
+  return {
+      num_classes<Fields>(),
+      img_size(name),
+      named_size("patch_size", usual, &Fields::patch_size, "pixels a side of a patch"),
+      named_size("embed_dim", usual, &Fields::embed_dim, "features"),
+      named_size("depth", usual, &Fields::depth, "blocks"),
+      named_size("num_heads", usual, &Fields::num_heads,
+                 "heads of attention; they divide the features"),
+      field("drop_rate", &Fields::drop_rate, share, "dropout before the head"),
+      field("pos_drop_rate", &Fields::pos_drop_rate, share, "dropout after the position embedding"),
+      field("proj_drop_rate", &Fields::proj_drop_rate, share, "dropout after projections"),
+      field("attn_drop_rate", &Fields::attn_drop_rate, share, "dropout of attention weights"),
+      field("drop_path_rate", &Fields::drop_path_rate, share,
+            "stochastic depth of the last block")};
 }
 
 ModelEntry vit(const std::string& name) {
   const auto fields = vit_fields(name);
-  return {name, "Vision Transformer, as timm's", fields.options(),
+  return {name,
+          "Vision Transformer, as timm's",
+          fields.options(),
           [=](const OptionValues& values) { return models::vit(name, fields.read(values)); },
-          [=](const OptionValues& values) { models::vit_options(name, fields.read(values)); }};
+          [=](const OptionValues& values) { models::vit_options(name, fields.read(values)); },
+          "depth"};
 }
 
 FieldTable<models::Gpt2Options> gpt2_fields(const std::string& name) {
   using Fields = models::Gpt2Options;
   const Fields usual = models::gpt2_options(name);
   const ValueRange share = from_below(0, 1), size = between(1, 1'000'000);
-  return {field("vocab_size", &Fields::vocab_size, size, "tokens that there are"),
-          field("n_positions", &Fields::n_positions, size, "tokens of the longest text"),
-          named_size("n_embd", usual, &Fields::n_embd, "features"),
-          named_size("n_layer", usual, &Fields::n_layer, "blocks"),
-          named_size("n_head", usual, &Fields::n_head,
-                     "heads of attention; they divide the features"),
-          field("embd_pdrop", &Fields::embd_pdrop, share, "dropout of the embeddings' sum"),
-          field("attn_pdrop", &Fields::attn_pdrop, share, "dropout of attention weights"),
-          field("resid_pdrop", &Fields::resid_pdrop, share, "dropout after projections")};
+  return {
+      field("vocab_size", &Fields::vocab_size, size, "tokens that there are"),
+      field("n_positions", &Fields::n_positions, size, "tokens of the longest text"),
+      named_size("n_embd", usual, &Fields::n_embd, "features"),
+      named_size("n_layer", usual, &Fields::n_layer, "blocks"),
+      named_size("n_head", usual, &Fields::n_head, "heads of attention; they divide the features"),
+      field("embd_pdrop", &Fields::embd_pdrop, share, "dropout of the embeddings' sum"),
+      field("attn_pdrop", &Fields::attn_pdrop, share, "dropout of attention weights"),
+      field("resid_pdrop", &Fields::resid_pdrop, share, "dropout after projections")};
 }
 
 ModelEntry gpt2(const std::string& name) {
   const auto fields = gpt2_fields(name);
-  return {name, "GPT-2 with its language model's head, as Hugging Face's", fields.options(),
+  return {name,
+          "GPT-2 with its language model's head, as Hugging Face's",
+          fields.options(),
           [=](const OptionValues& values) { return models::gpt2(name, fields.read(values)); },
-          [=](const OptionValues& values) { models::gpt2_options(name, fields.read(values)); }};
+          [=](const OptionValues& values) { models::gpt2_options(name, fields.read(values)); },
+          "n_layer"};
 }
 
 ModelEntry resnet20() {
@@ -110,28 +108,20 @@ ModelEntry mlp() {
   const auto sizes = [](const OptionValues& values) {
     return values.get<std::vector<int64_t>>("sizes");
   };
-  return {"mlp", "linear layers with ReLU between them", options,
-          [=](const OptionValues& values) {
-            return models::mlp(sizes(values), fields.read(values));
-          },
-          [=](const OptionValues& values) { models::check_mlp_sizes(sizes(values)); }};
+  return {
+      "mlp", "linear layers with ReLU between them", options,
+      [=](const OptionValues& values) { return models::mlp(sizes(values), fields.read(values)); },
+      [=](const OptionValues& values) { models::check_mlp_sizes(sizes(values)); }};
 }
 
-std::vector<ModelEntry> all_models() {
+}  // namespace
+
+std::vector<ModelEntry> built_in_models() {
   std::vector<ModelEntry> entries;
   for (const auto& name : models::vit_names()) entries.push_back(vit(name));
   for (const auto& name : models::gpt2_names()) entries.push_back(gpt2(name));
   entries.push_back(resnet20());
   entries.push_back(mlp());
-  for (ModelEntry& entry : entries)
-    for (Option& option : start_options()) entry.options.push_back(std::move(option));
-  return entries;
-}
-
-}  // namespace
-
-const std::vector<ModelEntry>& model_entries() {
-  static const std::vector<ModelEntry> entries = all_models();
   return entries;
 }
 

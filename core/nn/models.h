@@ -1,0 +1,95 @@
+// The library's models: their options, and functions that make them. Their modules are in
+// core/nn/models/, for code that reaches into a model.
+//
+//   Model model = models::vit("vit_tiny_patch16_224", {.num_classes = 10, .img_size = 32});
+//
+// Names in a config are the same. Throw for unknown names, with the nearest one, and for sizes that
+// do not fit together.
+#pragma once
+
+#include "core/nn/layers.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace booster::models {
+
+// --- Vision Transformer (Dosovitskiy et al., 2021) as timm builds it: same parameter names, shapes
+// and initial distributions, so that timm's weights load unchanged.
+struct VitOptions {
+  int64_t num_classes = 1000;  // 0: no head, the model returns the class token's features
+  double drop_rate = 0;        // before the head
+  double attn_drop_rate = 0;   // attention probabilities
+  double proj_drop_rate = 0;   // after the projections of attention and MLP
+  double pos_drop_rate = 0;    // after the position embedding
+  double drop_path_rate = 0;   // of the last block's branches; rises linearly from 0 at the first
+  int64_t in_chans = 3;
+  // Set by the model's name unless given here.
+  std::optional<Size2d> img_size = {};
+  std::optional<int64_t> patch_size = {};
+  std::optional<int64_t> embed_dim = {};
+  std::optional<int64_t> depth = {};
+  std::optional<int64_t> num_heads = {};
+  double mlp_ratio = 4;
+  bool qkv_bias = true;
+};
+
+// Makes vit_tiny_patch16_224, vit_small_patch16_224, vit_small_patch32_224, vit_base_patch16_224,
+// vit_base_patch32_224, vit_large_patch16_224 or vit_large_patch32_224. Takes images (n, in_chans,
+// height, width) of img_size; returns logits (n, num_classes). Throws with the nearest name for any
+// other name.
+Model vit(const std::string& name, VitOptions options = {});
+std::vector<std::string> vit_names();
+// Returns `options` with the sizes that the name fixes filled in. Throws for sizes that do not fit
+// together: an image smaller than a patch, heads that do not divide the features.
+VitOptions vit_options(const std::string& name, VitOptions options = {});
+
+// --- GPT-2 (Radford et al., 2019) with the language model's head, as Hugging Face's
+// GPT2LMHeadModel: same parameter names and initial distributions. Booster::load_model reads
+// Hugging Face's files unchanged, and save_model writes such files.
+struct Gpt2Options {
+  int64_t vocab_size = 50257;
+  int64_t n_positions = 1024;  // the longest text, in tokens
+  double embd_pdrop = 0.1;     // dropout of the embeddings' sum
+  double attn_pdrop = 0.1;     // of attention probabilities
+  double resid_pdrop = 0.1;    // after the projections of attention and MLP
+  // Set by the model's name unless given here.
+  std::optional<int64_t> n_embd = {};  // features
+  std::optional<int64_t> n_layer = {};
+  std::optional<int64_t> n_head = {};
+};
+
+// Makes gpt2 (124 M parameters), gpt2-medium, gpt2-large or gpt2-xl. Takes token ids (n, tokens),
+// integers below vocab_size; returns the logits (n, tokens, vocab_size) of each next token. Throws
+// for any other name, with the nearest one; forward throws for more tokens than n_positions.
+Model gpt2(const std::string& name, Gpt2Options options = {});
+std::vector<std::string> gpt2_names();
+// Returns `options` with the sizes that the name fixes filled in. Throws for sizes that do not fit
+// together: heads that do not divide the features.
+Gpt2Options gpt2_options(const std::string& name, Gpt2Options options = {});
+
+// --- ResNet-20 for 32 x 32 images (He et al., 2016, section 4.2): three stages of three blocks
+// with 16, 32 and 64 channels and shortcuts without parameters.
+struct ResNetOptions {
+  int64_t num_classes = 10;
+  int64_t in_chans = 3;
+};
+
+// Takes images (n, in_chans, height, width) of any size; returns logits (n, num_classes).
+Model resnet20(const ResNetOptions& options = {});
+
+// --- stacks of linear layers
+struct MlpOptions {
+  bool bias = true;
+  bool flatten = false;  // turn images and other samples of several dimensions into rows first
+};
+
+// Makes linear layers between the given sizes ({784, 256, 10} has two) with ReLU between them. The
+// input may have any number of leading dimensions, unless it is flattened. Throws for fewer than
+// two sizes.
+Model mlp(const std::vector<int64_t>& sizes, const MlpOptions& options = {});
+// Throws if mlp() would refuse these sizes.
+void check_mlp_sizes(const std::vector<int64_t>& sizes);
+
+}  // namespace booster::models
