@@ -10,8 +10,6 @@
 namespace booster::kernels::cuda {
 namespace {
 
-constexpr int most_devices = 64;
-
 // The device's stream for copies, for all threads.
 cudaStream_t copy_stream(int device) {
   static std::once_flag created[most_devices];
