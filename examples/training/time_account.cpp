@@ -1,4 +1,4 @@
-#include "examples/vit_caltech101/report/time_account.h"
+#include "examples/training/time_account.h"
 
 #include "platform/decimal.h"
 
