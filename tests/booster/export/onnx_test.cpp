@@ -12,6 +12,7 @@
 #include "tests/booster/command.h"
 #include "tests/booster/example.h"
 #include "tests/capture_part.h"
+#include "tests/checkpoint_contents.h"
 #include "tests/golden_folder.h"
 
 #include <doctest/doctest.h>
@@ -19,6 +20,7 @@
 #include <span>
 
 using namespace booster;
+using namespace booster::test;
 
 namespace {
 
