@@ -96,13 +96,13 @@ Table& table() {
   return tables.try_emplace(current_device(), subject_of_device()).first->second;
 }
 
-class Event {
+class TimedEvent {
  public:
-  Event() { CUDA_CALL(cudaEventCreateWithFlags(&event_, cudaEventDefault)); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
+  TimedEvent() { CUDA_CALL(cudaEventCreateWithFlags(&event_, cudaEventDefault)); }
+  ~TimedEvent() { cudaEventDestroy(event_); }
+  TimedEvent(const TimedEvent&) = delete;
   void record() { CUDA_CALL(cudaEventRecord(event_, current_stream())); }
-  float milliseconds_to(const Event& later) const {
+  float milliseconds_to(const TimedEvent& later) const {
     CUDA_CALL(cudaEventSynchronize(later.event_));
     float time = 0;
     CUDA_CALL(cudaEventElapsedTime(&time, event_, later.event_));
@@ -118,7 +118,7 @@ float shortest_time(const std::function<bool()>& run) {
   float shortest = std::numeric_limits<float>::infinity();
   if (!run()) return shortest;
   for (int i = 0; i < timings; ++i) {
-    Event begin, end;
+    TimedEvent begin, end;
     begin.record();
     if (!run()) return std::numeric_limits<float>::infinity();
     end.record();
