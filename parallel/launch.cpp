@@ -5,13 +5,13 @@
 #include "parallel/rendezvous/dead_places.h"
 #include "parallel/rendezvous/job.h"
 #include "parallel/rendezvous/store/socket.h"
+#include "platform/environment.h"
 #include "platform/error.h"
 #include "platform/threads.h"
 
 #include <unistd.h>
 
 #include <charconv>
-#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -64,11 +64,8 @@ const Launcher launchers[] = {
      {"PMI_PORT"}},
 };
 
-// Returns an environment variable, "" if it is unset.
-std::string variable(const char* name) {
-  const char* value = name ? std::getenv(name) : nullptr;
-  return value ? value : "";
-}
+// Returns an environment variable, "" if it is unset or has no name.
+std::string variable(const char* name) { return name ? environment::text(name) : ""; }
 
 // Parses a decimal integer in [low, high].
 std::optional<int> whole_number(std::string_view text, int low, int high) {

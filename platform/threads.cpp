@@ -4,6 +4,7 @@
 // links, oneDNN calls them there.
 #include "platform/threads.h"
 
+#include "platform/environment.h"
 #include "platform/error.h"
 
 #include <omp.h>
@@ -13,7 +14,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 
 namespace booster::kernels {
 namespace {
@@ -44,7 +44,7 @@ int threads_of_share(int processes, int usable, int machine) {
 }
 
 void share_processors(int processes) {
-  if (processes <= 1 || has_chosen || std::getenv("OMP_NUM_THREADS")) return;
+  if (processes <= 1 || has_chosen || environment::is_set("OMP_NUM_THREADS")) return;
   const int usable = usable_processors(0);
   set_thread_count(threads_of_share(processes, usable, std::max(usable, usable_processors(1))));
 }

@@ -1,6 +1,7 @@
 #include "platform/waiting.h"
 
 #include "platform/blocked_signals.h"
+#include "platform/environment.h"
 
 #include <omp.h>
 
@@ -10,7 +11,6 @@
 #include <algorithm>
 #include <charconv>
 #include <condition_variable>
-#include <cstdlib>
 #include <ctime>
 #include <memory>
 #include <mutex>
@@ -23,8 +23,8 @@ namespace booster::kernels {
 namespace {
 
 bool environment_decides() {
-  return std::getenv("GOMP_SPINCOUNT") || std::getenv("KMP_BLOCKTIME") ||
-         std::getenv("OMP_WAIT_POLICY");
+  return environment::is_set("GOMP_SPINCOUNT") || environment::is_set("KMP_BLOCKTIME") ||
+         environment::is_set("OMP_WAIT_POLICY");
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ struct Resumed {
 // Writes ROOT/step-N: model (safetensors), optimizer, scheduler, loss scaler, loader position and
 // every rank's random stream. Collective: rank 0 writes, and the others wait for it without a time
 // limit. Rank 0 holds at most about options.size_per_shard of other ranks' tensors at a time; other
-// ranks hold only their own. Throws the errors of save_checkpoint, on all ranks; they change
+// ranks hold only their own. Throws the errors of CheckpointWriter, on all ranks; they change
 // nothing: a loop may continue and save later.
 void save_training(const std::filesystem::path& root, Boosted& boosted, const Progress& progress,
                    const SaveOptions& options = {});

@@ -7,6 +7,7 @@
 #include "booster/plan/companions.h"
 #include "booster/plan/probe.h"
 #include "booster/profile/machine.h"
+#include "platform/environment.h"
 #include "platform/files/file.h"
 #include "platform/json/json_document.h"
 #include "platform/threads.h"
@@ -15,7 +16,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <type_traits>
 
 namespace booster::cli {
@@ -64,8 +64,8 @@ TriedStep step_of(const PlanArguments& arguments) {
 ModelCost cost_of(const PlanArguments& arguments, TriedStep step) {
   const bool here = arguments.gpu.empty();
   const int ranks = here ? arguments.per_node : 1;
-  const int threads = std::getenv("OMP_NUM_THREADS") ? kernels::thread_count()
-                                                     : std::max(1, usable_cores() / ranks);
+  const int threads = environment::is_set("OMP_NUM_THREADS") ? kernels::thread_count()
+                                                             : std::max(1, usable_cores() / ranks);
   step.timed = here;
   if (!here) step.rows = std::min(step.rows, most_counted_rows);
   const auto trial = [&] { return probe(config_of(arguments), step, threads); };

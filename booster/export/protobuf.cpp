@@ -12,11 +12,6 @@ void append_key(std::string& bytes, int field, WireType type) {
   append_varint(bytes, static_cast<uint64_t>(field) << 3 | type);
 }
 
-template <class Bits>
-void append_fixed(std::string& bytes, Bits bits) {
-  for (size_t i = 0; i < sizeof bits; ++i) bytes += static_cast<char>(bits >> (8 * i));
-}
-
 }  // namespace
 
 void append_varint(std::string& bytes, uint64_t value) {

@@ -9,6 +9,12 @@
 
 namespace booster::protobuf {
 
+// Appends an integer's bytes, the low ones first.
+template <class Bits>
+void append_fixed(std::string& bytes, Bits bits) {
+  for (size_t i = 0; i < sizeof bits; ++i) bytes += static_cast<char>(bits >> (8 * i));
+}
+
 // Appends an integer as a varint: seven bits per byte, the low ones first.
 void append_varint(std::string& bytes, uint64_t value);
 // Appends the header of a field of `size` bytes: its field number and the size.

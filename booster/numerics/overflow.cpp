@@ -9,12 +9,12 @@ namespace booster::numerics {
 namespace {
 
 // The remedy, by the op that made the first bad value.
-struct Thumb {
+struct Rule {
   const char* ops;  // names surrounded by blanks
   Pitfall pitfall;
   const char* remedy;
 };
-constexpr Thumb thumbs[] = {
+constexpr Rule rules[] = {
     {" cast ", Pitfall::constant_out_of_range,
      "the number does not fit the 16-bit dtype: mask with -inf or its lowest finite number, "
      "normalise inputs, or keep this op in f32"},
@@ -36,10 +36,10 @@ constexpr Thumb thumbs[] = {
      "use binary_cross_entropy_with_logits"},
 };
 
-const Thumb* thumb_of(const std::string& op) {
+const Rule* rule_of(const std::string& op) {
   const std::string padded = " " + op + " ";
-  for (const Thumb& thumb : thumbs)
-    if (std::string_view(thumb.ops).find(padded) != std::string_view::npos) return &thumb;
+  for (const Rule& rule : rules)
+    if (std::string_view(rule.ops).find(padded) != std::string_view::npos) return &rule;
   return nullptr;
 }
 
@@ -107,8 +107,8 @@ Finding error(int64_t step, std::string object, std::string text, std::string re
 }
 
 Finding from_forward(const Origin& origin, const StepFacts& facts) {
-  const Thumb* thumb = thumb_of(origin.op);
-  const Pitfall pitfall = thumb ? thumb->pitfall : Pitfall::non_finite_forward;
+  const Rule* rule = rule_of(origin.op);
+  const Pitfall pitfall = rule ? rule->pitfall : Pitfall::non_finite_forward;
   Finding finding;
   finding.pitfall = pitfall;
   finding.severity = entry_of(pitfall).severity;
@@ -116,7 +116,7 @@ Finding from_forward(const Origin& origin, const StepFacts& facts) {
   finding.object = origin.place.empty() ? origin.op : origin.place;
   finding.dtype = origin.dtype;
   finding.text = "forward overflow: first not finite is " + told(origin);
-  finding.remedy = thumb ? thumb->remedy : entry_of(pitfall).remedy;
+  finding.remedy = rule ? rule->remedy : entry_of(pitfall).remedy;
   finding.numbers = numbers_of(origin, facts.scale);
   return finding;
 }

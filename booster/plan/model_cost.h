@@ -52,19 +52,4 @@ struct ModelCost {
   double parameters() const { return ends.parameters + blocks * block.parameters; }
 };
 
-// A decoder (GPT) or encoder (ViT) that is too large to be tried here, by formulas of the
-// literature (Korthikanti et al., 2022, without the term of attention's matrix):
-//   forward    2 FLOP per token and parameter of a product, and 4 s^2 h for attention
-//   backward   twice that
-//   saved      34 s h bytes per block and sample, in 16 bits with flash attention
-struct TransformerSizes {
-  int64_t layers = 12, features = 768, tokens = 197, heads = 12;
-  double block_parameters = 0;  // 0: 12 features^2
-  double end_parameters = 0;    // embedding and head
-  int bytes = 2;                // of an activation
-  std::string dtype = "bf16";
-};
-ModelCost transformer_cost(const TransformerSizes& sizes, int64_t rows,
-                           const BytesPerParameter& bytes);
-
 }  // namespace booster::plan

@@ -69,10 +69,6 @@ std::filesystem::path new_name(const std::filesystem::path& folder) {
   return folder / (now > last ? now : name_at((second_of(last) + 1) * nanoseconds));
 }
 
-void append_fixed(std::string& bytes, uint64_t value, size_t size) {
-  for (size_t i = 0; i < size; ++i) bytes += static_cast<char>(value >> (8 * i));
-}
-
 // A checksum of data that holds checksums detects little, so the format rotates and shifts it.
 uint32_t masked(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xA282EAD8U; }
 
@@ -102,10 +98,10 @@ uint32_t crc32c(std::string_view data) {
 
 std::string framed_record(std::string_view data) {
   std::string record;
-  append_fixed(record, data.size(), 8);
-  append_fixed(record, masked(crc32c(record)), 4);
+  protobuf::append_fixed(record, uint64_t{data.size()});
+  protobuf::append_fixed(record, masked(crc32c(record)));
   record += data;
-  append_fixed(record, masked(crc32c(data)), 4);
+  protobuf::append_fixed(record, masked(crc32c(data)));
   return record;
 }
 

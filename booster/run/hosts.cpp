@@ -1,12 +1,12 @@
 #include "booster/run/hosts.h"
 
+#include "platform/environment.h"
 #include "platform/error.h"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -117,10 +117,10 @@ std::vector<std::string> forwarded_variables(const RunOptions& options) {
   for (char** variable = environ; *variable; ++variable)
     if (is_forwarded(*variable)) result.push_back(*variable);
   for (const std::string& wanted : options.env) {
-    const char* value = std::getenv(wanted.c_str());
-    check(wanted.find('=') != std::string::npos || value, "--env: the variable {} is not set",
-          wanted);
-    result.push_back(wanted.find('=') != std::string::npos ? wanted : wanted + "=" + value);
+    check(wanted.find('=') != std::string::npos || environment::is_set(wanted),
+          "--env: the variable {} is not set", wanted);
+    result.push_back(
+        wanted.find('=') != std::string::npos ? wanted : wanted + "=" + environment::text(wanted));
   }
   return result;
 }

@@ -1,10 +1,10 @@
 #include "booster/run/program.h"
 
+#include "platform/environment.h"
 #include "platform/error.h"
 
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <sstream>
 #include <vector>
@@ -30,8 +30,8 @@ std::string hint(const std::string& name, const fs::path& folder) {
 }
 
 std::string find_along_path(const std::string& name) {
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path ? path : "/usr/local/bin:/usr/bin:/bin");
+  std::istringstream folders(environment::is_set("PATH") ? environment::text("PATH")
+                                                         : "/usr/local/bin:/usr/bin:/bin");
   for (std::string folder; std::getline(folders, folder, ':');) {
     const fs::path candidate = fs::path(folder.empty() ? "." : folder) / name;
     if (is_executable(candidate)) return candidate.string();

@@ -6,6 +6,7 @@
 #include "booster/run/supervisor.h"
 #include "booster/run/tool_circle.h"
 #include "parallel/rendezvous/secret.h"
+#include "platform/environment.h"
 #include "platform/error.h"
 #include "platform/warn.h"
 
@@ -62,16 +63,16 @@ Environment environment_of(const RunOptions& options, int local_rank) {
       {"MASTER_ADDR", options.master_addr.empty() ? "127.0.0.1" : options.master_addr},
       {"MASTER_PORT", std::to_string(options.master_port)},
   };
-  if (!options.log_dir.empty() && !std::getenv("BOOSTER_FLIGHT_RECORD"))
+  if (!options.log_dir.empty() && !environment::is_set("BOOSTER_FLIGHT_RECORD"))
     variables["BOOSTER_FLIGHT_RECORD"] = options.log_dir;
-  if (!std::getenv("OMP_NUM_THREADS"))
+  if (!environment::is_set("OMP_NUM_THREADS"))
     variables["OMP_NUM_THREADS"] = std::to_string(std::max(1, cores() / options.nproc_per_node));
   for (const std::string& setting : options.env) {
     const auto equals = setting.find('=');
     if (equals != std::string::npos)
       variables[setting.substr(0, equals)] = setting.substr(equals + 1);
     else
-      check(std::getenv(setting.c_str()), "--env: the variable {} is not set", setting);
+      check(environment::is_set(setting), "--env: the variable {} is not set", setting);
   }
   return variables;
 }
@@ -102,8 +103,8 @@ std::vector<Launch> local_launches(const RunOptions& options) {
 // Starts one ssh per machine; the launcher there prefixes, logs and supervises its own ranks. Each
 // attempt has its own secret.
 std::vector<Launch> remote_launches(const RunOptions& options, const std::vector<Host>& hosts) {
-  const char* given = std::getenv("BOOSTER_SECRET");
-  const std::string secret = given ? shared_secret() : hexadecimal(random_bytes(32));
+  const bool is_given = environment::is_set("BOOSTER_SECRET");
+  const std::string secret = is_given ? shared_secret() : hexadecimal(random_bytes(32));
   std::vector<Launch> launches;
   for (size_t node = 0; node < hosts.size(); ++node) {
     Launch launch;
@@ -157,7 +158,8 @@ Outcome attempt(std::vector<Launch> launches, const RunOptions& options, Keeper&
     environment["BOOSTER_NOTES"] = launches[i].notes;
     if (options.nnodes == 1) environment["BOOSTER_RENDEZVOUS"] = place;
     environment["BOOSTER_RESTART_COUNT"] = std::to_string(options.restart_count + number);
-    if (options.nnodes == 1 && !std::getenv("BOOSTER_JOB")) environment["BOOSTER_JOB"] = place;
+    if (options.nnodes == 1 && !environment::is_set("BOOSTER_JOB"))
+      environment["BOOSTER_JOB"] = place;
   }
   StopRules rules{.grace = std::chrono::seconds(options.grace), .at_eof = options.stop_at_eof};
   if (!others) return supervise(launches, keeper, rules);

@@ -16,12 +16,12 @@ namespace booster {
 namespace {
 
 using kernels::CudaModule;
-using kernels::Moment;
+using kernels::Event;
 
-struct Buffer {
+struct StagingBuffer {
   void* data = nullptr;
   size_t bytes = 0;
-  std::shared_ptr<Moment> until;  // the end of its last use; null: free now
+  std::shared_ptr<Event> until;  // the end of its last use; null: free now
 };
 
 // The buffers that are not in use.
@@ -30,20 +30,20 @@ class FreeBuffers {
   // Takes a buffer of at least that size, and at most twice as large, that `fits`; empty if there
   // is none.
   template <class Fits>
-  Buffer take(size_t bytes, Fits&& fits) {
-    const auto found = std::ranges::find_if(buffers_, [&](const Buffer& each) {
+  StagingBuffer take(size_t bytes, Fits&& fits) {
+    const auto found = std::ranges::find_if(buffers_, [&](const StagingBuffer& each) {
       return each.bytes >= bytes && each.bytes / 2 <= bytes && fits(each);
     });
     if (found == buffers_.end()) return {};
-    Buffer buffer = std::move(*found);
+    StagingBuffer buffer = std::move(*found);
     buffers_.erase(found);
     return buffer;
   }
-  void give(Buffer buffer) { buffers_.push_back(std::move(buffer)); }
-  const std::vector<Buffer>& all() const { return buffers_; }
+  void give(StagingBuffer buffer) { buffers_.push_back(std::move(buffer)); }
+  const std::vector<StagingBuffer>& all() const { return buffers_; }
 
  private:
-  std::vector<Buffer> buffers_;
+  std::vector<StagingBuffer> buffers_;
 };
 
 size_t bytes_of(const Shape& shape, DType dtype) {
@@ -56,27 +56,26 @@ struct Staging::Buffers {
   Buffers(Device on, MemoryTag use) : device(on), tag(use), cuda(kernels::cuda_module_for(on)) {}
   // Tensors hold a reference, so only copies can still use a buffer.
   ~Buffers() {
-    for (const Buffer& each : of_host.all()) {
+    for (const StagingBuffer& each : of_host.all()) {
       try {
         if (each.until) each.until->wait();
       } catch (const Error&) {  // the GPU has failed
       }
       cuda.free_pinned(each.data);
     }
-    for (const Buffer& each : of_device.all())
-      release(device, each.data, each.bytes, tag);
+    for (const StagingBuffer& each : of_device.all()) release(device, each.data, each.bytes, tag);
   }
   Buffers(const Buffers&) = delete;
 
   void give_of_host(void* data, size_t bytes) {
     std::lock_guard lock(mutex);
-    Buffer buffer{data, bytes, nullptr};
+    StagingBuffer buffer{data, bytes, nullptr};
     buffer.until = std::move(copies.extract(data).mapped());
     of_host.give(std::move(buffer));
   }
   // Kernels that read it may still be queued.
   void give_of_device(void* data, size_t bytes) {
-    Buffer buffer{data, bytes, nullptr};
+    StagingBuffer buffer{data, bytes, nullptr};
     try {
       buffer.until = cuda.mark(device.index, nullptr);
     } catch (const Error&) {  // the GPU has failed
@@ -91,20 +90,19 @@ struct Staging::Buffers {
   std::mutex mutex;
   FreeBuffers of_host, of_device;
   // By buffer of the host in use: the last copy from it, null before the first.
-  std::map<void*, std::shared_ptr<Moment>> copies;
+  std::map<void*, std::shared_ptr<Event>> copies;
 };
 
-Staging::Staging(Device device, MemoryTag tag)
-    : buffers_(std::make_shared<Buffers>(device, tag)) {}
+Staging::Staging(Device device, MemoryTag tag) : buffers_(std::make_shared<Buffers>(device, tag)) {}
 
 // Skips buffers that are still being copied: the host does not wait.
 Tensor Staging::to_fill(const Shape& shape, DType dtype) const {
   const size_t bytes = bytes_of(shape, dtype);
-  Buffer buffer;
+  StagingBuffer buffer;
   {
     std::lock_guard lock(buffers_->mutex);
     buffer = buffers_->of_host.take(
-        bytes, [](const Buffer& each) { return !each.until || each.until->is_past(); });
+        bytes, [](const StagingBuffer& each) { return !each.until || each.until->is_past(); });
   }
   if (!buffer.data)
     buffer = {buffers_->cuda.allocate_pinned(buffers_->device.index, bytes), bytes, nullptr};
@@ -124,10 +122,10 @@ Tensor Staging::on_device(const Tensor& filled) const {
                             "replay");
   const size_t bytes = bytes_of(filled.shape(), filled.dtype());
   const Device device = buffers_->device;
-  Buffer target;
+  StagingBuffer target;
   {
     std::lock_guard lock(buffers_->mutex);
-    target = buffers_->of_device.take(bytes, [](const Buffer&) { return true; });
+    target = buffers_->of_device.take(bytes, [](const StagingBuffer&) { return true; });
   }
   // Queued kernels may still use a block of the allocator.
   if (!target.data)

@@ -1,11 +1,11 @@
 #include "examples/gpt2_text/trainer.h"
 
-#include "examples/vit_caltech101/agreement.h"
-#include "examples/vit_caltech101/loop_parts.h"
-#include "examples/vit_caltech101/non_finite.h"
-#include "examples/vit_caltech101/report/console.h"
-#include "examples/vit_caltech101/report/metrics.h"
-#include "examples/vit_caltech101/stop_signal.h"
+#include "examples/training/agreement.h"
+#include "examples/training/loop_parts.h"
+#include "examples/training/non_finite.h"
+#include "examples/training/console.h"
+#include "examples/training/metrics.h"
+#include "examples/training/stop_signal.h"
 
 #include <fmt/format.h>
 
@@ -39,21 +39,19 @@ Trainer::Trainer(const Config& config, const World& world)
       booster_(Booster::from_config(config)),
       accumulate_(config.get<int64_t>("train.accumulate")),
       log_every_(config.get<int64_t>("train.log_every")) {
-  check(booster_.plugin().group().size() == world.size,
-        "booster.plugin: {} trains on {} rank; got {} ranks, want torch_ddp",
-        booster_.plugin().name(), booster_.plugin().group().size(), world.size);
+  example::check_all_ranks_train(booster_, world);
   const auto seed = config.get<uint64_t>("train.seed");
   manual_seed(seed);
   const Model model = make_model(config);
   const Optimizer optimizer = make_optimizer(config, model);
   texts_ = open_texts(config);
-  const DataLoader loader = booster_.prepare_dataloader(
-      TensorDataset(texts_.train.inputs, texts_.train.targets),
-      {.batch_size = config.get<int64_t>("data.batch_size"),
-       .shuffle = true,
-       .drop_last = true,
-       .seed = seed,
-       .device = device_of(config)});
+  const DataLoader loader =
+      booster_.prepare_dataloader(TensorDataset(texts_.train.inputs, texts_.train.targets),
+                                  {.batch_size = config.get<int64_t>("data.batch_size"),
+                                   .shuffle = true,
+                                   .drop_last = true,
+                                   .seed = seed,
+                                   .device = device_of(config)});
   const int64_t steps_per_epoch = example::steps_of_epoch(loader, accumulate_);
   check(steps_per_epoch > 0,
         "train: an epoch has no whole batch; got {} windows, want at least {} (data.batch_size x "
@@ -103,11 +101,11 @@ int Trainer::run() {
 void Trainer::announce() const {
   if (!first_rank()) return;
   if (texts_.made) warn("warning: no data.file; the text is made up of simple sentences");
-  example::print(fmt::format(
-      "{}\nmodel: {}, {:.2f} M parameters; {} on {} ({} ranks), {} steps\n", texts_.said,
-      config_.get<std::string>("model.name"),
-      static_cast<double>(boosted_->model->parameter_count()) / 1e6, booster_.precision().name(),
-      booster_.plugin().name(), world_.size, total_steps_));
+  example::print(fmt::format("{}\nmodel: {}, {:.2f} M parameters; {} on {} ({} ranks), {} steps\n",
+                             texts_.said, config_.get<std::string>("model.name"),
+                             static_cast<double>(boosted_->model->parameter_count()) / 1e6,
+                             booster_.precision().name(), booster_.plugin().name(), world_.size,
+                             total_steps_));
 }
 
 void Trainer::train_epoch() {

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "examples/gpt2_text/text.h"
-#include "examples/vit_caltech101/output_folder.h"
-#include "examples/vit_caltech101/report/run_files.h"
+#include "examples/training/output_folder.h"
+#include "examples/training/run_files.h"
 
 #include <booster/booster.h>
 

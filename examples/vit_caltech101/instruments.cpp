@@ -1,6 +1,6 @@
 #include "examples/vit_caltech101/instruments.h"
 
-#include "examples/vit_caltech101/report/console.h"
+#include "examples/training/console.h"
 
 #include <fmt/format.h>
 

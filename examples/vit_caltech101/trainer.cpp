@@ -1,10 +1,10 @@
 #include "examples/vit_caltech101/trainer.h"
 
-#include "examples/vit_caltech101/agreement.h"
+#include "examples/training/agreement.h"
 #include "examples/vit_caltech101/data/bad_images.h"
-#include "examples/vit_caltech101/loop_parts.h"
-#include "examples/vit_caltech101/report/console.h"
-#include "examples/vit_caltech101/stop_signal.h"
+#include "examples/training/loop_parts.h"
+#include "examples/training/console.h"
+#include "examples/training/stop_signal.h"
 
 #include <fmt/format.h>
 
@@ -80,9 +80,10 @@ int Trainer::train() {
 
 void Trainer::announce() {
   if (first_rank() && datasets_.made)
-    warn(fmt::format("warning: no data; neither data.root nor the variable DATA names a folder. "
-                     "The images are made up, in {}: accuracies say nothing about Caltech101",
-                     datasets_.root));
+    warn(
+        fmt::format("warning: no data; neither data.root nor the variable DATA names a folder. "
+                    "The images are made up, in {}: accuracies say nothing about Caltech101",
+                    datasets_.root));
   progress_->say(datasets_.said);
   progress_->say(fmt::format(
       "model: {}, {:.2f} M parameters; {} on {} ({}), {}", config_.get<std::string>("model.name"),
@@ -95,16 +96,15 @@ void Trainer::announce() {
 
 // Writes the hardware and software that gave the result; finish() adds what is known at the end.
 void Trainer::write_run_record() {
-  files_->record = {{"config", config_.to_json()},
-                    {"command", command_line()},
-                    {"git", revisions()},
-                    {"versions", library_versions()},
-                    {"machine", machine_info()},
-                    {"ranks", world_.size},
-                    {"data",
-                     {{"root", datasets_.root},
-                      {"made_up", datasets_.made},
-                      {"classes", datasets_.classes}}}};
+  files_->record = {
+      {"config", config_.to_json()},
+      {"command", command_line()},
+      {"git", revisions()},
+      {"versions", library_versions()},
+      {"machine", machine_info()},
+      {"ranks", world_.size},
+      {"data",
+       {{"root", datasets_.root}, {"made_up", datasets_.made}, {"classes", datasets_.classes}}}};
   if (!resumed_.is_null()) files_->record["resumed"] = resumed_;
   files_->write_record();
 }
@@ -249,9 +249,8 @@ int Trainer::end_early(Ending ending) {
   finish();
   if (ending == Ending::non_finite || saved_step_ != step_)
     return std::max(1, instruments_->exit_code());
-  progress_->say(
-      fmt::format("stopped by signal {} after step {}; the same command goes on from here", signal_,
-                  step_));
+  progress_->say(fmt::format(
+      "stopped by signal {} after step {}; the same command goes on from here", signal_, step_));
   return 128 + static_cast<int>(signal_);
 }
 

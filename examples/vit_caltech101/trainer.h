@@ -4,11 +4,11 @@
 #include "examples/vit_caltech101/best_validation.h"
 #include "examples/vit_caltech101/data/datasets.h"
 #include "examples/vit_caltech101/instruments.h"
-#include "examples/vit_caltech101/non_finite.h"
-#include "examples/vit_caltech101/output_folder.h"
-#include "examples/vit_caltech101/report/progress.h"
-#include "examples/vit_caltech101/report/run_files.h"
-#include "examples/vit_caltech101/report/time_account.h"
+#include "examples/training/non_finite.h"
+#include "examples/training/output_folder.h"
+#include "examples/training/progress.h"
+#include "examples/training/run_files.h"
+#include "examples/training/time_account.h"
 #include "examples/vit_caltech101/validation.h"
 
 #include <booster/booster.h>
@@ -65,7 +65,7 @@ class Trainer {
   std::string first_bad_image() const;
   bool first_rank() const { return world_.rank == 0; }
 
-  TimeAccount time_;  // of this rank
+  TimeAccount time_;        // of this rank
   booster::Config config_;  // with the values that the data determine
   booster::World world_;
   std::filesystem::path output_;

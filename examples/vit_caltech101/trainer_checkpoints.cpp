@@ -1,11 +1,11 @@
 // How a trainer saves and resumes.
 #include "examples/vit_caltech101/trainer.h"
 
-#include "examples/vit_caltech101/agreement.h"
-#include "examples/vit_caltech101/loop_parts.h"
-#include "examples/vit_caltech101/report/console.h"
-#include "examples/vit_caltech101/report/metrics.h"
-#include "examples/vit_caltech101/report/run_files.h"
+#include "examples/training/agreement.h"
+#include "examples/training/loop_parts.h"
+#include "examples/training/console.h"
+#include "examples/training/metrics.h"
+#include "examples/training/run_files.h"
 
 #include <fmt/format.h>
 

@@ -1,10 +1,10 @@
 #include "examples/vit_caltech101/trainer.h"
 
-#include "examples/vit_caltech101/agreement.h"
+#include "examples/training/agreement.h"
 #include "examples/vit_caltech101/data/augmentation.h"
-#include "examples/vit_caltech101/loop_parts.h"
-#include "examples/vit_caltech101/report/console.h"
-#include "examples/vit_caltech101/stop_signal.h"
+#include "examples/training/loop_parts.h"
+#include "examples/training/console.h"
+#include "examples/training/stop_signal.h"
 
 #include <algorithm>
 #include <utility>
@@ -49,9 +49,7 @@ Trainer::Trainer(const Config& config, const World& world)
       best_(best_validation(config)),
       accumulate_(config.get<int64_t>("train.accumulate")),
       epochs_(config.get<int64_t>("train.epochs")) {
-  check(booster_.plugin().group().size() == world.size,
-        "booster.plugin: {} trains on {} rank; got {} ranks, want torch_ddp",
-        booster_.plugin().name(), booster_.plugin().group().size(), world.size);
+  check_all_ranks_train(booster_, world);
   const auto seed = static_cast<uint64_t>(config.get<int64_t>("train.seed"));
   manual_seed(seed);
   datasets_ = open_datasets(config, world);
@@ -71,9 +69,9 @@ Trainer::Trainer(const Config& config, const World& world)
   // Weights are the same on all ranks; dropout must differ between ranks with different data.
   seed_ranks(seed, mesh);
   if (const double decay = config.get<double>("train.ema_decay"); decay > 0)
-    average_.emplace(boosted_->optimizer.unwrap(),
-                     ParameterAverageOptions{.decay = decay,
-                                             .warmup = config.get<bool>("train.ema_warmup")});
+    average_.emplace(
+        boosted_->optimizer.unwrap(),
+        ParameterAverageOptions{.decay = decay, .warmup = config.get<bool>("train.ema_warmup")});
   open_output();
 }
 

@@ -1,9 +1,9 @@
 // When a trainer validates, and how it uses the results.
 #include "examples/vit_caltech101/trainer.h"
 
-#include "examples/vit_caltech101/agreement.h"
-#include "examples/vit_caltech101/report/console.h"
-#include "examples/vit_caltech101/report/metrics.h"
+#include "examples/training/agreement.h"
+#include "examples/training/console.h"
+#include "examples/training/metrics.h"
 
 #include <fmt/format.h>
 

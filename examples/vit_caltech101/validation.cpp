@@ -1,8 +1,8 @@
 #include "examples/vit_caltech101/validation.h"
 
-#include "examples/vit_caltech101/agreement.h"
+#include "examples/training/agreement.h"
 #include "examples/vit_caltech101/report/worst_rows.h"
-#include "examples/vit_caltech101/stop_signal.h"
+#include "examples/training/stop_signal.h"
 
 #include <cmath>
 #include <span>
@@ -46,8 +46,11 @@ class Validation::Tally {
     group.all_reduce(sums_);
     const double n = sums_[images];
     const auto mean = [&](double sum) { return n > 0 ? sum / n : 0; };
-    return {static_cast<int64_t>(n), mean(sums_[first]), mean(sums_[among_five]),
-            mean(sums_[loss]), {sums_.begin() + confusion, sums_.end()},
+    return {static_cast<int64_t>(n),
+            mean(sums_[first]),
+            mean(sums_[among_five]),
+            mean(sums_[loss]),
+            {sums_.begin() + confusion, sums_.end()},
             worst_.joined(group, loader)};
   }
 
@@ -68,8 +71,7 @@ class Validation::Tally {
     ++sums_[images];
     if (before < 1 && !std::isnan(own)) ++sums_[first];
     if (before < 5 && !std::isnan(own)) ++sums_[among_five];
-    if (best < classes_)
-      ++sums_[static_cast<size_t>(confusion + label * classes_ + best)];
+    if (best < classes_) ++sums_[static_cast<size_t>(confusion + label * classes_ + best)];
   }
 
   int64_t classes_;

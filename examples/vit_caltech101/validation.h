@@ -1,7 +1,7 @@
 // Evaluates the model on the validation images. Each image counts once, on any number of ranks.
 #pragma once
 
-#include "examples/vit_caltech101/report/time_account.h"
+#include "examples/training/time_account.h"
 
 #include <booster/booster.h>
 
@@ -20,7 +20,7 @@ class Validation {
     int64_t images = 0;
     double top1 = 0, top5 = 0;  // share of images with the class ranked first; in the first five
     double loss = 0;            // mean over the images
-    std::vector<double> confusion;  // images by true and by predicted class
+    std::vector<double> confusion;                   // images by true and by predicted class
     std::vector<booster::report::WorstImage> worst;  // largest losses first
   };
   // Returns the same result on all ranks; nothing if a rank got a stop signal meanwhile.
@@ -37,7 +37,7 @@ class Validation {
   booster::World world_;
   booster::Group shares_;  // ranks that see different images
   int64_t classes_;
-  bool gathers_;           // the model runs only on all ranks together
+  bool gathers_;  // the model runs only on all ranks together
   booster::DataLoader loader_;
 };
 

@@ -28,6 +28,16 @@ inline bool same_layout(const View& a, const View& b) {
   return true;
 }
 
+// Returns a view of each channel's bias at every position of its plane. y is (n, c, h, w).
+inline View bias_plane(const View& bias, const View& y) {
+  View plane = y;
+  plane.data = bias.data;
+  plane.dtype = bias.dtype;
+  for (int64_t& stride : plane.strides) stride = 0;
+  plane.strides[1] = bias.strides[0];
+  return plane;
+}
+
 // Returns whether windows of more than one tap are adjacent and do not overlap, in one group, as
 // when an image is cut into patches. On a GPU such a convolution is a product of matrices.
 inline bool are_patches(const Window2d& window) {

@@ -192,8 +192,8 @@ auto planned(Pass pass, DType dtype, const Window2d& window, Plan&& plan) {
 Convolution make_forward(const Operands& operands, const Window2d& window, Layouts layouts) {
   const auto& [x, weight, y, bias] = operands;
   const auto passes = plans(x, weight, y, bias, window, layouts);
-  const auto plan = planned(Pass::forward, x.dtype, window,
-                            [&] { return passes.forward(default_attributes()); });
+  const auto plan =
+      planned(Pass::forward, x.dtype, window, [&] { return passes.forward(default_attributes()); });
   if (is_reference(plan)) return {};
   return {dnnl::convolution_forward(plan), plan.scratchpad_desc(),
           {DNNL_ARG_SRC, plan.src_desc()}, {DNNL_ARG_WEIGHTS, plan.weights_desc()},
@@ -205,16 +205,12 @@ Convolution make_backward_input(const Operands& operands, const Window2d& window
   const auto passes = plans(dx, weight, dy, {}, window, layouts);
   const auto forward = passes.forward(default_attributes());
   if (!forward) return {};
-  const auto plan = planned(Pass::input, dy.dtype, window, [&] {
-    return passes.backward_input(forward, default_attributes());
-  });
+  const auto plan = planned(Pass::input, dy.dtype, window,
+                            [&] { return passes.backward_input(forward, default_attributes()); });
   if (is_reference(plan)) return {};
-  return {dnnl::convolution_backward_data(plan),
-          plan.scratchpad_desc(),
-          {DNNL_ARG_DIFF_DST, plan.diff_dst_desc()},
-          {DNNL_ARG_WEIGHTS, plan.weights_desc()},
-          {DNNL_ARG_DIFF_SRC, plan.diff_src_desc()},
-          operands};
+  return {dnnl::convolution_backward_data(plan),     plan.scratchpad_desc(),
+          {DNNL_ARG_DIFF_DST, plan.diff_dst_desc()}, {DNNL_ARG_WEIGHTS, plan.weights_desc()},
+          {DNNL_ARG_DIFF_SRC, plan.diff_src_desc()}, operands};
 }
 
 Convolution make_backward_weight(const Operands& operands, const Window2d& window,
@@ -271,16 +267,6 @@ bool by_library(Pass pass, const Operands& operands, const Window2d& window) {
   if (!convolution) return false;
   convolution(operands);
   return true;
-}
-
-// Returns a view of each channel's bias at every position of its plane.
-View bias_plane(const View& bias, const View& y) {
-  View plane = y;
-  plane.data = bias.data;
-  plane.dtype = bias.dtype;
-  for (int64_t& stride : plane.strides) stride = 0;
-  plane.strides[1] = bias.strides[0];
-  return plane;
 }
 
 void by_unfold(Pass pass, const Operands& operands, const Window2d& window) {

@@ -15,12 +15,12 @@ namespace {
 std::atomic<int64_t> bytes_kept = 0;  // by all threads
 
 // Grows in steps of a quarter so that slowly growing shapes do not allocate on every call.
-class Buffer {
+class ScratchBuffer {
  public:
-  Buffer() = default;
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  ~Buffer() { drop(); }
+  ScratchBuffer() = default;
+  ScratchBuffer(const ScratchBuffer&) = delete;
+  ScratchBuffer& operator=(const ScratchBuffer&) = delete;
+  ~ScratchBuffer() { drop(); }
 
   void* reserve(size_t bytes) {
     if (bytes > bytes_) grow(bytes + bytes / 4);
@@ -119,7 +119,7 @@ void Primitive::operator()(std::initializer_list<void*> data) {
 int64_t scratch_bytes() { return bytes_kept.load(std::memory_order_relaxed); }
 
 void* scratch(ScratchUse use, size_t bytes) {
-  thread_local Buffer buffers[static_cast<int>(ScratchUse::count)];
+  thread_local ScratchBuffer buffers[static_cast<int>(ScratchUse::count)];
   return buffers[static_cast<int>(use)].reserve(bytes);
 }
 

@@ -8,7 +8,7 @@
 // address, so neither does any sum.
 #pragma once
 
-#include "kernels/cuda/group.cuh"
+#include "kernels/cuda/element_group.cuh"
 #include "kernels/optimizer/optimizer_math.h"
 #include "kernels/optimizer/update_rounding.h"
 #include "kernels/walks/chunks.h"
@@ -43,11 +43,11 @@ template <class C>
 inline constexpr int group_size = sizeof(uint4) / sizeof(C);
 
 template <int size>
-__device__ int64_t groups_in(const Part& part) {
+__device__ int64_t groups_in(const TensorPart& part) {
   return (part.size() + size - 1) / size;
 }
 template <int size>
-__device__ Group group_of(const Part& part, int64_t i) {
+__device__ ElementGroup group_of(const TensorPart& part, int64_t i) {
   const int64_t first = part.begin + i * size, rest = part.end - first;
   return {first, rest < size ? static_cast<int>(rest) : size};
 }
@@ -59,7 +59,7 @@ class Fetched {
  public:
   static constexpr int size = group_size<C>;
 
-  __device__ Fetched(const void* run, DType dtype, Group group)
+  __device__ Fetched(const void* run, DType dtype, ElementGroup group)
       : run_(run), dtype_(dtype), group_(group) {
     if (dtype == DType::f32)
       fetch<uint32_t>();
@@ -115,7 +115,7 @@ class Fetched {
 
   const void* run_;
   DType dtype_;
-  Group group_;
+  ElementGroup group_;
   uint32_t word_[4] = {};
 };
 
@@ -124,7 +124,8 @@ template <int states, class C>
 struct SlotGroup {
   static constexpr int size = group_size<C>;
 
-  __device__ SlotGroup(const OptimizerSlot& slot, Group of, bool needs_gradient) : group(of) {
+  __device__ SlotGroup(const OptimizerSlot& slot, ElementGroup of, bool needs_gradient)
+      : group(of) {
     const Fetched<C> values(slot.value, slot.value_dtype, group);
     if (states > 0) read_group(first, slot.state1, group);
     if (states > 1) read_group(second, slot.state2, group);
@@ -138,13 +139,13 @@ struct SlotGroup {
     if (states > 2) write_group(slot.state3, group, third);
   }
 
-  Group group;
+  ElementGroup group;
   C value[size] = {}, gradient[size] = {}, first[size] = {}, second[size] = {}, third[size] = {};
 };
 
 // Stores new values with the slot's rounding; `key` is the key of its noise.
 template <class C, int size>
-__device__ void store_values(const OptimizerSlot& slot, uint64_t key, Group group,
+__device__ void store_values(const OptimizerSlot& slot, uint64_t key, ElementGroup group,
                              const C (&value)[size]) {
   if (slot.rounding == UpdateRounding::nearest)
     return store_group(slot.value, slot.value_dtype, group, value);
@@ -169,7 +170,7 @@ __device__ void store_values(const OptimizerSlot& slot, uint64_t key, Group grou
 // Calls body(value, gradient, state1, state2, state3) for the elements of a part. Stores the values
 // that it leaves, also in the working copy, and in a step the states.
 template <UpdatePass pass, int states, class C, class Body>
-__device__ void update_values(const OptimizerSlot& slot, const Part& part, Body&& body) {
+__device__ void update_values(const OptimizerSlot& slot, const TensorPart& part, Body&& body) {
   constexpr bool is_step = pass == UpdatePass::step;
   constexpr int size = group_size<C>;
   const bool has_noise = slot.rounding == UpdateRounding::stochastic;
@@ -187,7 +188,7 @@ __device__ void update_values(const OptimizerSlot& slot, const Part& part, Body&
 
 // LAMB's first phase: moments, and the squared norms of value and update in squares[0] and [1].
 template <class C>
-__device__ void update_moments(const OptimizerSlot& slot, const Part& part,
+__device__ void update_moments(const OptimizerSlot& slot, const TensorPart& part,
                                GradientFactor<C> factor, const LambUpdate<C> lamb,
                                double* squares) {
   constexpr int size = group_size<C>;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/fold.cuh"
-#include "kernels/cuda/group.cuh"
+#include "kernels/cuda/element_group.cuh"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
@@ -27,7 +27,7 @@ class PackedRun {
   template <bool writes, class Body>
   __device__ void for_each(Body&& body) const {
     for_each_lane(packs_, [&](int64_t k) {
-      const Group pack = {head_ + k * size, size};
+      const ElementGroup pack = {head_ + k * size, size};
       T element[size];
       read_group(element, x_, pack);
       body(element, size);
@@ -52,7 +52,7 @@ __device__ void map_groups(To* to, const From* from, int64_t n, Body&& body) {
   constexpr int size = sizeof(uint4) / (sizeof(To) > sizeof(From) ? sizeof(To) : sizeof(From));
   for_each_lane((n + size - 1) / size, [&](int64_t k) {
     const int64_t left = n - k * size;
-    const Group group = {k * size, left < size ? static_cast<int>(left) : size};
+    const ElementGroup group = {k * size, left < size ? static_cast<int>(left) : size};
     From in[size] = {};
     To out[size];
     read_group(in, from, group);

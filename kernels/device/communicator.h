@@ -1,12 +1,12 @@
 // Collectives between GPUs, by NCCL: one rank per GPU. Calls run on a stream of the communicator's
-// own, so that they overlap with the GPU's computation. Moments order the two.
+// own, so that they overlap with the GPU's computation. Events order the two.
 //
 // An interface without CUDA's or NCCL's headers: parallel/backends/nccl.cpp reaches it through the
 // CUDA module's table (kernels/device/module_table.h).
 #pragma once
 
 #include "kernels/arguments/view.h"
-#include "kernels/device/moment.h"
+#include "kernels/device/event.h"
 
 #include <array>
 #include <cstddef>
@@ -37,8 +37,8 @@ class Communicator {
 
   // Returns whether NCCL has accepted everything so far: the connection, or the last call.
   virtual bool is_ready() = 0;
-  // Makes all later calls run after that moment.
-  virtual void follow(Moment& moment) = 0;
+  // Makes all later calls run after that event.
+  virtual void follow(Event& event) = 0;
 
   virtual void all_reduce(void* data, int64_t count, DType dtype, Reduction reduction) = 0;
   virtual void broadcast(void* data, size_t bytes, int root) = 0;
@@ -54,8 +54,8 @@ class Communicator {
   // Returns memory for such work, of at least this size; the same until a larger one is requested.
   virtual void* scratch(size_t bytes) = 0;
 
-  // Returns the moment after everything so far.
-  virtual std::shared_ptr<Moment> mark() = 0;
+  // Returns the event after everything so far.
+  virtual std::shared_ptr<Event> mark() = 0;
   // Returns what has failed since a call returned, in NCCL's words; "" for nothing.
   virtual std::string trouble() = 0;
   // Ends running operations, wherever they are stuck. The memory that they were to write is

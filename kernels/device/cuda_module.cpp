@@ -1,5 +1,6 @@
 #include "kernels/device/cuda_module.h"
 
+#include "platform/environment.h"
 #include "platform/error.h"
 #include "platform/module_file.h"
 #include "platform/trace.h"
@@ -8,7 +9,6 @@
 #include <dlfcn.h>
 
 #include <atomic>
-#include <cstdlib>
 
 namespace booster::kernels {
 
@@ -20,9 +20,9 @@ struct Loaded {
 };
 
 ModuleFile open() {
-  const char* chosen = std::getenv("BOOSTER_CUDA_MODULE");
-  if (!chosen || !*chosen) return open_module("cuda", "kernels/cuda", RTLD_NOW | RTLD_LOCAL);
-  void* handle = dlopen(chosen, RTLD_NOW | RTLD_LOCAL);
+  const std::string chosen = environment::text("BOOSTER_CUDA_MODULE");
+  if (chosen.empty()) return open_module("cuda", "kernels/cuda", RTLD_NOW | RTLD_LOCAL);
+  void* handle = dlopen(chosen.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) fail("BOOSTER_CUDA_MODULE: cannot load {}: {}", chosen, dlerror());
   return {handle, chosen, ""};
 }
@@ -31,8 +31,7 @@ std::atomic<void (*)()> release_kept{nullptr};
 
 // With BOOSTER_NVTX=1 marks kernels and the parts of a step as ranges for Nsight Systems.
 void mark_ranges(const CudaModule& module) {
-  const char* wanted = std::getenv("BOOSTER_NVTX");
-  if (!wanted || !*wanted || *wanted == '0') return;
+  if (!environment::flag("BOOSTER_NVTX")) return;
   range_marker = module.ranges;
   if (!module.ranges) warn("BOOSTER_NVTX: this build has no NVTX, whose header the toolkit has");
 }

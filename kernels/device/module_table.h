@@ -35,9 +35,9 @@ struct CudaModule {
   void (*synchronize_all)(int device);
   int (*device_count)();
   CudaDevice (*describe_device)(int device);
-  // Returns the moment after all work that a stream of the device has: a cudaStream_t, or null for
+  // Returns the event after all work that a stream of the device has: a cudaStream_t, or null for
   // the stream of the calling thread's kernels.
-  std::shared_ptr<Moment> (*mark)(int device, void* stream);
+  std::shared_ptr<Event> (*mark)(int device, void* stream);
   // Returns the latter stream: a cudaStream_t.
   void* (*stream)(int device);
   // Runs `body`; its work goes to a stream of the calling thread's own on that device, which does
@@ -48,8 +48,8 @@ struct CudaModule {
   // kernels/cuda/runtime/staging.h says what they do.
   void* (*allocate_pinned)(int device, size_t bytes);
   void (*free_pinned)(void* data);
-  std::shared_ptr<Moment> (*copy_beside)(int device, void* to, const void* from, size_t bytes,
-                                         Moment* after);
+  std::shared_ptr<Event> (*copy_beside)(int device, void* to, const void* from, size_t bytes,
+                                        Event* after);
   // kernels/device/gpu_times.h says what they do.
   int64_t (*begin_time)() noexcept;
   void (*end_time)(int64_t number) noexcept;

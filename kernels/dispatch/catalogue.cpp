@@ -2,11 +2,11 @@
 
 #include "kernels/cpu/library.h"
 #include "kernels/device/cuda_module.h"
+#include "platform/environment.h"
 #include "platform/error.h"
 #include "platform/waiting.h"
 
 #include <atomic>
-#include <cstdlib>
 #include <string_view>
 #ifdef __x86_64__
 #include <cpuid.h>
@@ -72,10 +72,9 @@ const Variant& find_variant(std::string_view name) {
 }
 
 const Variant& initial_variant() {
-  const char* wanted = std::getenv("BOOSTER_CPU_VARIANT");
-  const std::string name = wanted && *wanted ? wanted : cpu_variants().back();
-  const Variant& variant = find_variant(name);
-  if (wanted && *wanted) cpu::limit_library(variant.name);
+  const std::string wanted = environment::text("BOOSTER_CPU_VARIANT");
+  const Variant& variant = find_variant(wanted.empty() ? cpu_variants().back() : wanted);
+  if (!wanted.empty()) cpu::limit_library(variant.name);
   return variant;
 }
 

@@ -127,6 +127,12 @@ KERNEL_FN float erf_(float x) {
   return x != x ? x : (a < 0.9277f ? small : signed_big);
 }
 
+// condition ? a : b, in formulae that are also evaluated on tensors.
+template <class T>
+KERNEL_FN T choose(bool condition, T a, T b) {
+  return condition ? a : b;
+}
+
 KERNEL_FN float sigmoid_(float x) { return 1.0f / (1.0f + exp_(-x)); }
 KERNEL_FN float abs_(float x) { return __builtin_fabsf(x); }
 KERNEL_FN float sqrt_(float x) { return __builtin_sqrtf(x); }

@@ -74,7 +74,7 @@ void write_value(const OptimizerSlot& slot, int64_t at, int64_t n, const C* p) {
 
 // Calls body(at, n) for runs of a part.
 template <class Body>
-KERNEL_FN void for_each_run(const Part& part, Body&& body) {
+KERNEL_FN void for_each_run(const TensorPart& part, Body&& body) {
   for (int64_t at = part.begin; at < part.end; at += run_size)
     body(at, at + run_size < part.end ? run_size : part.end - at);
 }
@@ -86,7 +86,7 @@ KERNEL_FN void for_each_run(const Part& part, Body&& body) {
 // addresses of m[i] and v[i] agree in the low 12 bits. A load just after a store to such an address
 // waits for it (7 % of an AdamW step on Zen 4).
 template <UpdatePass pass, int states, class C, class Body>
-void update_values(const OptimizerSlot& slot, const Part& part, Body&& body) {
+void update_values(const OptimizerSlot& slot, const TensorPart& part, Body&& body) {
   constexpr bool is_step = pass == UpdatePass::step;
   alignas(64) C value_buffer[run_size], grad_buffer[run_size];
   C* first = static_cast<C*>(slot.state1);
@@ -115,7 +115,7 @@ void update_values(const OptimizerSlot& slot, const Part& part, Body&& body) {
 
 // LAMB's first phase: moments, and the squared norms of value and update in squares[0] and [1].
 template <class C>
-void update_moments(const OptimizerSlot& slot, const Part& part, GradientFactor<C> factor,
+void update_moments(const OptimizerSlot& slot, const TensorPart& part, GradientFactor<C> factor,
                     const LambUpdate<C> lamb, double* squares) {
   alignas(64) C value_buffer[run_size], grad_buffer[run_size], update[run_size];
   squares[0] = squares[1] = 0;

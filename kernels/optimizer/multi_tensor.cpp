@@ -14,7 +14,7 @@ using Gradients = Cut<TensorSpan>;
 // Calls body(typed pointer, n) for a chunk of the tensors.
 template <class Body>
 ON_DEVICE void visit_chunk(const Chunks<TensorSpan>& chunks, int64_t chunk, Body&& body) {
-  const Part part = chunks.find(chunk);
+  const TensorPart part = chunks.find(chunk);
   const TensorSpan& span = chunks.items[part.tensor];
   visit_floating(span.dtype, [&](auto* type) {
     body(static_cast<decltype(type)>(span.data) + part.begin, part.size());
@@ -205,7 +205,7 @@ void count_steps(MultiTensor counters, const float* found_inf) {
   const Gradients cut(counters.spans, counters.count);
   for_each_block(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
     if (found_inf && *found_inf != 0.0f) return;
-    const Part part = chunks.find(chunk);
+    const TensorPart part = chunks.find(chunk);
     int64_t* counter = static_cast<int64_t*>(chunks.items[part.tensor].data) + part.begin;
     for_each_lane(part.size(), [=](int64_t i) { ++counter[i]; });
   });

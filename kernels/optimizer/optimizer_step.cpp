@@ -21,7 +21,7 @@ ON_DEVICE bool must_skip(const StepControl& control) {
 // Calls body(slot, part, typed null pointer of the compute type) for a chunk of the parameters.
 template <class Body>
 ON_DEVICE void visit_part(const Chunks<OptimizerSlot>& chunks, int64_t chunk, Body&& body) {
-  const Part part = chunks.find(chunk);
+  const TensorPart part = chunks.find(chunk);
   const OptimizerSlot& slot = chunks.items[part.tensor];
   visit_compute(slot.value_dtype, [&](auto* type) { body(slot, part, type); });
 }
@@ -32,7 +32,7 @@ void step_all(const OptimizerSlots& slots, const Step* step, const StepControl& 
   const Parameters cut(slots.slots, slots.count);
   for_each_block<chunks_at_once>(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
     if (must_skip(control)) return;
-    visit_part(chunks, chunk, [&](const OptimizerSlot& slot, const Part& part, auto* type) {
+    visit_part(chunks, chunk, [&](const OptimizerSlot& slot, const TensorPart& part, auto* type) {
       using C = __typeof__(*type + 0);
       const GradientFactor<C> factor(control, step->maximize);
       const Update<C> update = once_per_block<Update<C>>([&] { return Update<C>(*step, slot); });
@@ -99,7 +99,7 @@ void lamb_moments(OptimizerSlots slots, const LambStep* step, const double* grad
   double* terms = sums.data();
   for_each_block<chunks_at_once>(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
     if (must_skip(control)) return;
-    visit_part(chunks, chunk, [&](const OptimizerSlot& slot, const Part& part, auto* type) {
+    visit_part(chunks, chunk, [&](const OptimizerSlot& slot, const TensorPart& part, auto* type) {
       using C = __typeof__(*type + 0);
       const LambUpdate<C> lamb = once_per_block<LambUpdate<C>>(
           [&] { return LambUpdate<C>(*step, slot, lamb_divisor(*step, grad_norm, control)); });
@@ -114,7 +114,7 @@ void lamb_apply(OptimizerSlots slots, const LambStep* step, const double* grad_n
   const Parameters cut(slots.slots, slots.count);
   for_each_block<chunks_at_once>(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
     if (must_skip(control)) return;
-    visit_part(chunks, chunk, [&](const OptimizerSlot& slot, const Part& part, auto* type) {
+    visit_part(chunks, chunk, [&](const OptimizerSlot& slot, const TensorPart& part, auto* type) {
       using C = __typeof__(*type + 0);
       const LambUpdate<C> lamb = once_per_block<LambUpdate<C>>(
           [&] { return LambUpdate<C>(*step, slot, lamb_divisor(*step, grad_norm, control)); });

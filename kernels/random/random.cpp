@@ -7,7 +7,7 @@
 #include "kernels/numbers/math.h"
 
 #ifdef BOOSTER_ON_GPU
-#include "kernels/cuda/group.cuh"
+#include "kernels/cuda/element_group.cuh"
 #endif
 
 namespace booster::kernels::BOOSTER_VARIANT {

@@ -29,7 +29,7 @@ Blend<C> blend_of(const View& weight, int64_t classes, double smoothing) {
 }
 
 // The classes of a row of logits: `count` from `first` on.
-struct Part {
+struct ClassRange {
   int64_t first, count;
   bool has(int64_t target) const { return !outside(target - first, count); }
 };
@@ -44,19 +44,19 @@ LogSum<C> log_sum_exp(const C* x, int64_t n) {
 
 // Returns the part's share of the loss, whose log_sum is over all classes.
 template <class C>
-C loss_of_row(const C* x, Part part, int64_t target, LogSum<C> log_sum, const Blend<C>& blend) {
+C loss_of_row(const C* x, ClassRange part, int64_t target, LogSum<C> log_sum,
+              const Blend<C>& blend) {
   const C* w = blend.weight + part.first;
   const int64_t t = target - part.first;
   const C loss = part.has(target) ? blend.on_target * w[t] * log_sum.above(x[t]) : C(0);
   if (blend.on_each == C(0)) return loss;
-  return loss +
-         blend.on_each *
-             sum_of<C>(part.count, [=](int64_t c) { return w[c] * log_sum.above(x[c]); });
+  return loss + blend.on_each *
+                    sum_of<C>(part.count, [=](int64_t c) { return w[c] * log_sum.above(x[c]); });
 }
 
 // Returns the derivative of that share by log_sum.
 template <class C>
-C factor_of_row(Part part, int64_t target, const Blend<C>& blend) {
+C factor_of_row(ClassRange part, int64_t target, const Blend<C>& blend) {
   const C at_target = part.has(target) ? blend.on_target * blend.weight[target] : C(0);
   if (blend.on_each == C(0)) return at_target;
   return at_target + blend.on_each * row_sum(blend.weight + part.first, part.count);
@@ -65,7 +65,7 @@ C factor_of_row(Part part, int64_t target, const Blend<C>& blend) {
 // d loss / d logits[c] = p[c] (on_target w[t] + on_each sum(w)) - on_each w[c] - [c = t] on_target
 // w[t]
 template <class C>
-void slope_of_row(C* out, const C* x, Part part, int64_t target, LogSum<C> log_sum, C scale,
+void slope_of_row(C* out, const C* x, ClassRange part, int64_t target, LogSum<C> log_sum, C scale,
                   const Blend<C>& blend) {
   const C* w = blend.weight + part.first;
   const C at_target = scale * blend.on_target * blend.weight[target];
@@ -83,7 +83,7 @@ void cross_entropy(View loss, View log_sum, View factor, View bad_target, View l
                    View weight, double smoothing, int64_t ignore_index, int64_t first_class,
                    int64_t classes) {
   const int64_t rows = logits.shape[0];
-  const Part part{first_class, logits.shape[1]};
+  const ClassRange part{first_class, logits.shape[1]};
   const int64_t* wanted = target.as<const int64_t>();
   const int64_t bad = first_where(rows, [=](int64_t row) {
     return (wanted[row] != ignore_index) & outside(wanted[row], classes);
@@ -113,7 +113,7 @@ void cross_entropy_backward(View dlogits, View scale, View logits, View log_sum,
                             View weight, double smoothing, int64_t ignore_index,
                             int64_t first_class, int64_t classes) {
   const int64_t rows = logits.shape[0];
-  const Part part{first_class, logits.shape[1]};
+  const ClassRange part{first_class, logits.shape[1]};
   const int64_t* wanted = target.as<const int64_t>();
   visit_compute(logits.dtype, [&](auto* compute) {
     using C = __typeof__(*compute + 0);

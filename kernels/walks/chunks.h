@@ -14,7 +14,7 @@ inline constexpr int64_t chunk_size = 16384;  // elements
 inline constexpr int chunks_at_once = 3;
 
 // A part of one tensor.
-struct Part {
+struct TensorPart {
   int64_t tensor, begin, end;
   KERNEL_FN int64_t size() const { return end - begin; }
 };
@@ -30,7 +30,7 @@ struct Chunks {
   const int64_t* ends;
 
   // Returns the tensor of a chunk (the first that ends after it) and the position in it.
-  KERNEL_FN Part find(int64_t chunk) const {
+  KERNEL_FN TensorPart find(int64_t chunk) const {
     int64_t low = 0, high = tensors - 1;
     while (low < high) {
       const int64_t middle = (low + high) / 2;

@@ -1,10 +1,10 @@
 #include "parallel/backends/backend.h"
 
 #include "parallel/operations/parts.h"
+#include "platform/environment.h"
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -18,10 +18,7 @@ constexpr auto farewell = std::chrono::milliseconds(1500);
 // Below this, one exchange of everything beats reducing in parts.
 constexpr int64_t whole_bytes = 16 << 10;
 
-bool checks_wanted() {
-  const char* text = std::getenv("BOOSTER_CHECK_COLLECTIVES");
-  return !text || std::string_view(text) != "0";
-}
+bool checks_wanted() { return environment::text("BOOSTER_CHECK_COLLECTIVES") != "0"; }
 
 template <class T>
 std::span<std::byte> bytes_of(T& value) {

@@ -25,7 +25,7 @@
 namespace booster {
 
 namespace kernels {
-class Moment;
+class Event;
 }
 
 struct Outgoing {
@@ -88,7 +88,7 @@ class Backend {
 
   // Returns the device work to wait for before an operation. The issuing thread calls it and passes
   // the result to begin(). Null if operations wait by themselves.
-  virtual std::shared_ptr<kernels::Moment> mark(Device) { return nullptr; }
+  virtual std::shared_ptr<kernels::Event> mark(Device) { return nullptr; }
   // Returns the part of the operation that a device still has to complete; null if it is complete.
   virtual std::shared_ptr<Completion> take_running() { return nullptr; }
   // Throws if that part has failed in the meantime, or takes too long. Call it regularly.
@@ -110,7 +110,7 @@ class Backend {
   const Membership& members() const { return members_; }
   // Sets the operation of the following calls, as errors and reports name it, and its purpose.
   virtual void begin(const char* operation, OperationTag tag = {},
-                     std::shared_ptr<kernels::Moment> = nullptr) {
+                     std::shared_ptr<kernels::Event> = nullptr) {
     call_->operation = operation;
     call_->tag = tag;
   }

@@ -1,9 +1,9 @@
 #include "parallel/backends/backend.h"
+#include "platform/environment.h"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace booster {
 
@@ -40,8 +40,7 @@ std::vector<std::string> backend_names() {
 
 std::unique_ptr<Backend> make_backend(Membership members) {
   if (members.size() == 1) return make_local(std::move(members));
-  const char* forced = std::getenv("BOOSTER_BACKEND");
-  const std::string wanted = forced ? forced : "";
+  const std::string wanted = environment::text("BOOSTER_BACKEND");
   const auto names = backend_names();
   check(wanted.empty() || std::find(names.begin(), names.end(), wanted) != names.end(),
         "BOOSTER_BACKEND: no such backend; got '{}'{}", wanted, legal_names(wanted, names));

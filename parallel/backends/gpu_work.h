@@ -1,7 +1,7 @@
 // An operation issued to GPUs; complete when its streams have passed it. Thread-safe.
 #pragma once
 
-#include "kernels/device/moment.h"
+#include "kernels/device/event.h"
 #include "parallel/operations/buffer.h"
 #include "parallel/operations/work.h"
 
@@ -17,8 +17,8 @@ class GpuWork final : public Completion {
   // It begins when `begin` is past and is complete when all of `ends` are. It keeps the memory that
   // it uses until then, or until a stream has been ordered after it, so that the memory cannot be
   // reused.
-  GpuWork(std::shared_ptr<kernels::Moment> begin,
-          std::vector<std::shared_ptr<kernels::Moment>> ends, std::vector<Buffer> used)
+  GpuWork(std::shared_ptr<kernels::Event> begin, std::vector<std::shared_ptr<kernels::Event>> ends,
+          std::vector<Buffer> used)
       : begin_(std::move(begin)), ends_(std::move(ends)), used_(std::move(used)) {}
 
   void order(kernels::Stream stream) override;
@@ -31,8 +31,8 @@ class GpuWork final : public Completion {
  private:
   void throw_failure() const;
 
-  const std::shared_ptr<kernels::Moment> begin_;
-  const std::vector<std::shared_ptr<kernels::Moment>> ends_;
+  const std::shared_ptr<kernels::Event> begin_;
+  const std::vector<std::shared_ptr<kernels::Event>> ends_;
   std::mutex mutex_;
   std::vector<Buffer> used_;
   std::string failure_;

@@ -5,6 +5,7 @@
 // so that it need not serve several threads at once.
 #include "parallel/backends/backend.h"
 #include "parallel/backends/mpi_module.h"
+#include "platform/environment.h"
 #include "platform/error.h"
 #include "platform/module_file.h"
 
@@ -202,8 +203,7 @@ void MpiBackend::exchange(std::span<const Outgoing> outgoing, std::span<const In
 }  // namespace
 
 std::unique_ptr<Backend> make_mpi(Membership members) {
-  const char* forced = std::getenv("BOOSTER_BACKEND");
-  if (!forced || std::string_view(forced) != "mpi") return nullptr;  // only on request
+  if (environment::text("BOOSTER_BACKEND") != "mpi") return nullptr;  // only on request
   return std::make_unique<MpiBackend>(std::move(members));
 }
 

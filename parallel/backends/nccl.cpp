@@ -54,13 +54,13 @@ NcclBackend::NcclBackend(std::unique_ptr<Backend> host, bool is_wanted)
       whole_(*host_, all_ranks(members().size())),
       is_used_(is_wanted) {}
 
-std::shared_ptr<kernels::Moment> NcclBackend::mark(Device device) {
+std::shared_ptr<kernels::Event> NcclBackend::mark(Device device) {
   if (device.type == DeviceType::cpu || nccl_here().version == 0) return nullptr;
   return kernels::cuda_module_for(device).mark(device.index, nullptr);
 }
 
 void NcclBackend::begin(const char* operation, OperationTag tag,
-                        std::shared_ptr<kernels::Moment> behind) {
+                        std::shared_ptr<kernels::Event> behind) {
   Backend::begin(operation, tag);
   host_->begin(operation, tag);
   behind_ = std::move(behind);

@@ -39,9 +39,9 @@ class NcclBackend final : public Backend {
     is_stopped_ = true;
     host_->stop();
   }
-  std::shared_ptr<kernels::Moment> mark(Device device) override;
+  std::shared_ptr<kernels::Event> mark(Device device) override;
   void begin(const char* operation, OperationTag tag,
-             std::shared_ptr<kernels::Moment> behind) override;
+             std::shared_ptr<kernels::Event> behind) override;
   std::shared_ptr<Completion> take_running() override { return std::exchange(running_, nullptr); }
   void watch() override;
 
@@ -98,7 +98,7 @@ class NcclBackend final : public Backend {
   const std::chrono::milliseconds timeout_ = group_timeout();
   GpuLink whole_;
   std::map<int, GpuLink> pairs_;  // by the other rank; for messages before `whole_` connects
-  std::shared_ptr<kernels::Moment> behind_;
+  std::shared_ptr<kernels::Event> behind_;
   std::shared_ptr<GpuWork> running_;
   std::deque<InFlight> in_flight_;
   Clock::time_point last_progress_, last_look_;

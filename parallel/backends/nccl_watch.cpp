@@ -61,7 +61,7 @@ void NcclBackend::wait_for(Communicator& communicator) {
 }
 
 void NcclBackend::finish(const std::vector<Communicator*>& used, std::vector<Buffer> memory) {
-  std::vector<std::shared_ptr<kernels::Moment>> ends;
+  std::vector<std::shared_ptr<kernels::Event>> ends;
   for (Communicator* each : used) await(*each);
   for (Communicator* each : used) ends.push_back(each->mark());
   running_ = std::make_shared<GpuWork>(behind_, std::move(ends), std::move(memory));

@@ -1,10 +1,10 @@
 #include "parallel/groups/flight_recorder.h"
 
+#include "platform/environment.h"
 #include "platform/error.h"
 #include "platform/warn.h"
 
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -72,8 +72,8 @@ std::string FlightRecorder::json(int rank, int size) const {
 }
 
 void FlightRecorder::write_once(int rank, int size) {
-  const char* folder = std::getenv("BOOSTER_FLIGHT_RECORD");
-  if (!folder || !*folder) return;
+  const std::string folder = environment::text("BOOSTER_FLIGHT_RECORD");
+  if (folder.empty()) return;
   std::lock_guard lock(writing_);
   if (std::exchange(written_, true)) return;
   std::error_code error;

@@ -35,7 +35,7 @@ struct Group::State {
   // Ranks that still wait for this rank see its process end; this rank waits for none.
   ~State() { backend->stop(); }
 
-  std::shared_ptr<kernels::Moment> mark(const Buffer* read, const Buffer* written) {
+  std::shared_ptr<kernels::Event> mark(const Buffer* read, const Buffer* written) {
     const bool is_read_there = read && read->device.type != DeviceType::cpu;
     return backend->mark(is_read_there ? read->device : written ? written->device : Device{});
   }
@@ -46,7 +46,7 @@ struct Group::State {
     OperationTag tag;
   };
   std::shared_ptr<Completion> run(const Call& call, const std::function<void(Backend&)>& body,
-                                  std::shared_ptr<kernels::Moment> behind);
+                                  std::shared_ptr<kernels::Event> behind);
   bool look();
   void fail(uint64_t number, const char* operation, const char* reason);
   void tell_others(const std::string& reason) const;
@@ -173,7 +173,7 @@ void Group::give_up(const std::string& reason) const { state_->tell_others(reaso
 
 std::shared_ptr<Completion> Group::State::run(const Call& call,
                                               const std::function<void(Backend&)>& body,
-                                              std::shared_ptr<kernels::Moment> behind) {
+                                              std::shared_ptr<kernels::Event> behind) {
   const auto& [number, operation, tag] = call;
   if (!failure.empty()) throw Error(failure, ErrorKind::failed);
   auto& recorder = FlightRecorder::of_process();

@@ -2,6 +2,7 @@
 
 #include "parallel/groups/flight_recorder.h"
 #include "platform/blocked_signals.h"
+#include "platform/environment.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -10,7 +11,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
-#include <cstdlib>
 #include <thread>
 
 namespace booster {
@@ -58,8 +58,7 @@ bool has_stack_for_signals() {
 }  // namespace
 
 void record_at_sigterm(int rank, int size) {
-  const char* folder = std::getenv("BOOSTER_FLIGHT_RECORD");
-  if (!folder || !*folder || owner == getpid()) return;
+  if (environment::text("BOOSTER_FLIGHT_RECORD").empty() || owner == getpid()) return;
   struct sigaction action = {};
   if (sigaction(SIGTERM, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;
   if (!has_stack_for_signals()) return;

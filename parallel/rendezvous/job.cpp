@@ -1,12 +1,12 @@
 #include "parallel/rendezvous/job.h"
 
+#include "platform/environment.h"
 #include "platform/terminal_text.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -46,8 +46,10 @@ std::string command_line() {
   const auto words = own_arguments();
   for (size_t i = 0; i < words.size(); ++i) {
     const size_t equals = words[i].find('=');
-    if (!names_the_rank(words[i].substr(0, equals))) text += " " + words[i];
-    else if (equals == std::string::npos) ++i;  // the next word is its value
+    if (!names_the_rank(words[i].substr(0, equals)))
+      text += " " + words[i];
+    else if (equals == std::string::npos)
+      ++i;  // the next word is its value
   }
   return fmt::format("{} in {}", text, fs::current_path(ignored).string());
 }
@@ -55,8 +57,8 @@ std::string command_line() {
 }  // namespace
 
 std::string job_of(int size, const std::string& id) {
-  const char* given = std::getenv("BOOSTER_JOB");
-  const std::string name = given ? given : id;
+  const std::string name =
+      environment::is_set("BOOSTER_JOB") ? environment::text("BOOSTER_JOB") : id;
   const std::string text = name.empty() ? command_line() : "job " + name;
   std::string shown = fmt::format("{} ranks of {}", size, terminal_text(text));
   if (shown.size() <= longest_shown) return shown;

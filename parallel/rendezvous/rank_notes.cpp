@@ -2,13 +2,13 @@
 
 #include "parallel/rendezvous/place.h"
 #include "platform/decimal.h"
+#include "platform/environment.h"
 #include "platform/terminal_text.h"
 
 #include <fmt/core.h>
 
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <mutex>
 #include <utility>
@@ -19,10 +19,8 @@ namespace booster {
 
 namespace {
 
-const char* place_of_notes() {
-  const char* place = std::getenv("BOOSTER_NOTES");
-  return place && *place ? place : nullptr;
-}
+// Returns where this rank notes what it does; "" if it is not to note it.
+std::string place_of_notes() { return environment::text("BOOSTER_NOTES"); }
 
 std::string path_of(const std::string& place, RankNote kind) {
   constexpr const char* names[] = {"follows", "waits", "saves"};
@@ -32,8 +30,8 @@ std::string path_of(const std::string& place, RankNote kind) {
 }  // namespace
 
 void put_note(RankNote kind, std::string_view text) {
-  const char* place = place_of_notes();
-  if (!place) return;
+  const std::string place = place_of_notes();
+  if (place.empty()) return;
   const std::string path = path_of(place, kind), temporary = path + ".tmp";
   std::ofstream file(temporary, std::ios::binary);
   file << text;
@@ -42,7 +40,8 @@ void put_note(RankNote kind, std::string_view text) {
 }
 
 void withdraw_note(RankNote kind) {
-  if (const char* place = place_of_notes()) unlink(path_of(place, kind).c_str());
+  if (const std::string place = place_of_notes(); !place.empty())
+    unlink(path_of(place, kind).c_str());
 }
 
 namespace {
@@ -63,7 +62,7 @@ std::string name_of_this_rank() {
   return name_of_process();
 }
 
-bool notes_are_read() { return place_of_notes() != nullptr; }
+bool notes_are_read() { return !place_of_notes().empty(); }
 
 std::string note_at(const std::string& place, RankNote kind) {
   return place.empty() ? "" : read_private(path_of(place, kind)).value_or("");

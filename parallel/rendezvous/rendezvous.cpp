@@ -1,11 +1,11 @@
 #include "parallel/rendezvous/rendezvous.h"
 
 #include "parallel/rendezvous/seconds.h"
+#include "platform/environment.h"
 #include "platform/error.h"
 
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -39,7 +39,7 @@ std::string Rendezvous::own_process() {
 }
 
 std::string Rendezvous::machine() const {
-  if (const char* given = std::getenv("BOOSTER_MACHINE")) return given;
+  if (environment::is_set("BOOSTER_MACHINE")) return environment::text("BOOSTER_MACHINE");
   std::string text;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), text);
   std::error_code ignored;

@@ -1,5 +1,6 @@
 #include "parallel/rendezvous/secret.h"
 
+#include "platform/environment.h"
 #include "platform/error.h"
 
 #include <openssl/crypto.h>
@@ -8,7 +9,6 @@
 #include <sys/random.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 
 namespace booster {
@@ -61,13 +61,13 @@ std::string proof_of(std::string_view secret, std::string_view purpose, std::str
 }
 
 std::string shared_secret() {
-  const char* text = std::getenv("BOOSTER_SECRET");
+  std::string text = environment::text("BOOSTER_SECRET");
   constexpr size_t shortest = 16;
-  check(text && *text,
+  check(!text.empty(),
         "BOOSTER_SECRET: is not set, and ranks on several machines know each other by it; want the "
         "same text on all of them, such as `openssl rand -hex 32` prints");
-  check(std::strlen(text) >= shortest, "BOOSTER_SECRET: got {} characters, want at least {}",
-        std::strlen(text), shortest);
+  check(text.size() >= shortest, "BOOSTER_SECRET: got {} characters, want at least {}", text.size(),
+        shortest);
   return text;
 }
 

@@ -36,7 +36,7 @@ size_t read_some(int descriptor, void* to, size_t bytes, off_t offset, const fs:
                  ErrorKind kind) {
   for (;;) {
     const ssize_t n = ::pread(descriptor, to, bytes, offset);
-    const int error = n < 0 ? errno : injected_read_error();
+    const int error = n < 0 ? errno : read_fault();
     if (error == EINTR) continue;
     if (error) cannot_read("read", path, error, kind);
     return static_cast<size_t>(n);
@@ -47,7 +47,7 @@ size_t read_some(int descriptor, void* to, size_t bytes, off_t offset, const fs:
 // of waited for.
 int open_regular(const fs::path& path, uint64_t& size, ErrorKind kind) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (const int error = descriptor < 0 ? errno : injected_read_error()) {
+  if (const int error = descriptor < 0 ? errno : read_fault()) {
     if (descriptor >= 0) ::close(descriptor);
     cannot_read("open", path, error, kind);
   }
@@ -118,12 +118,12 @@ void FileReader::read(uint64_t offset, void* to, size_t bytes) const {
 
 std::vector<fs::path> entries_of(const fs::path& folder) {
   std::vector<fs::path> entries;
-  std::error_code error(injected_read_error(), std::generic_category());
+  std::error_code error(read_fault(), std::generic_category());
   fs::directory_iterator entry, end;
   if (!error) entry = fs::directory_iterator(folder, error);
   for (; !error && entry != end; entry.increment(error)) {
     entries.push_back(entry->path());
-    if (const int injected = injected_read_error()) error.assign(injected, std::generic_category());
+    if (const int fault = read_fault()) error.assign(fault, std::generic_category());
     if (error) break;
   }
   // A missing folder, or something else in its place, has no entries.
@@ -134,7 +134,7 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
 }
 
 bool is_there(const fs::path& path) {
-  std::error_code error(injected_read_error(), std::generic_category());
+  std::error_code error(read_fault(), std::generic_category());
   const bool found = !error && fs::exists(fs::symlink_status(path, error));
   const bool is_absent =
       error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;

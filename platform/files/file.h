@@ -136,16 +136,4 @@ bool is_there(const std::filesystem::path& path);
 // Throws unless the disk that holds `folder` has at least `bytes` bytes free.
 void check_free_space(const std::filesystem::path& folder, uint64_t bytes);
 
-// For tests: makes the n-th file operation from now on (create, write, fsync, rename) fail with
-// `error`. If `error` is 0, kills the process there instead. n = 0 turns this off. The environment
-// variable BOOSTER_FAIL_WRITE does the same from outside: "7", "7:EIO", "7:kill" (no name: ENOSPC).
-void fail_file_operation(int64_t n, int error);
-// For tests: makes the n-th reading operation from now on (list, stat, open, read) fail with
-// `error`. n = 0 turns this off.
-void fail_file_read(int64_t n, int error);
-// For tests: makes every file operation from now on take this long, as on a slow disk.
-void delay_file_operations(int milliseconds);
-// For tests: behaves as on a file system that cannot swap folders.
-void forbid_exchange(bool forbidden);
-
 }  // namespace booster

@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <string>
 
@@ -15,12 +16,26 @@ namespace booster {
 std::string reason(int error);
 [[noreturn]] void cannot(const char* what, const std::filesystem::path& path, int error);
 
-// Fails or kills the process here if a test asked for it. Called before every operation that
-// changes the disk.
+// What a test puts between this folder and the file system. Both functions return an error number,
+// 0 for none.
+class FileFaults {
+ public:
+  virtual ~FileFaults() = default;
+  virtual int changing() = 0;  // called before every operation that changes the disk
+  virtual int reading() = 0;   // called before every operation that only reads
+  virtual bool swaps_folders() = 0;
+};
+// Null in every program.
+inline std::atomic<FileFaults*> file_faults{nullptr};
+
+// Throws if the operation is to fail here. Called before every operation that changes the disk.
 void before_operation(const char* what, const std::filesystem::path& path);
 
-// Returns the error that a test wants, or 0. Called before every operation that only reads.
-int injected_read_error();
+// Returns the error with which an operation that only reads is to fail, 0 for none.
+inline int read_fault() {
+  FileFaults* const faults = file_faults;
+  return faults ? faults->reading() : 0;
+}
 
 // Returns the kind of error for a failed read. A missing file is a fact about the data (kind data).
 // Other errors (no permission, no descriptors, an unreachable server) say nothing about it (kind

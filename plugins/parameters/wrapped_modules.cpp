@@ -2,11 +2,10 @@
 
 #include "core/nn/module_traits.h"
 #include "platform/error.h"
+#include "platform/name_pattern.h"
 
 #include <algorithm>
 #include <functional>
-
-#include <fnmatch.h>
 
 namespace booster {
 
@@ -45,22 +44,18 @@ std::vector<Module*> modules_to_wrap(Module& model, const std::vector<std::strin
   std::vector<std::string> names;
   for (const auto& [name, module] : modules)
     if (!name.empty()) names.push_back(name);
-  const auto matches = [](const std::string& pattern, const std::string& name) {
-    return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-  };
   for (const std::string& pattern : patterns)
-    check(std::ranges::any_of(names, [&](const auto& name) { return matches(pattern, name); }),
+    check(std::ranges::any_of(names, [&](const auto& name) { return matches_name(pattern, name); }),
           "{}: matches no module; got {}{}", option, pattern, legal_names(pattern, names));
   if (!patterns.empty())
     return outermost(modules, [&](const Named& module) {
-      return std::ranges::any_of(patterns,
-                                 [&](const auto& text) { return matches(text, module.first); });
+      return std::ranges::any_of(
+          patterns, [&](const auto& text) { return matches_name(text, module.first); });
     });
   // Models that were boosted together do not count as elements of a list.
   const bool several = model.traits().several_models;
   const auto is_block = [&](const Named& module) {
-    return is_numbered(module.first) &&
-           !(several && module.first.find('.') == module.first.npos);
+    return is_numbered(module.first) && !(several && module.first.find('.') == module.first.npos);
   };
   std::vector<Module*> blocks = outermost(modules, is_block);
   if (!blocks.empty()) return blocks;

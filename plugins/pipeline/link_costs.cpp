@@ -1,6 +1,7 @@
 #include "plugins/pipeline/link_costs.h"
 
 #include "core/autograd/tape.h"
+#include "core/nn/evaluation.h"
 #include "kernels/device/memory.h"
 
 #include <algorithm>
@@ -21,25 +22,6 @@ std::vector<double> parameter_costs(Module& model) {
 }
 
 namespace {
-
-// Modules below the model may be in another mode.
-class Evaluation {
- public:
-  explicit Evaluation(Module& model) {
-    for (auto& [name, module] : model.named_modules())
-      modes_.emplace_back(module, module->training());
-    model.eval();
-  }
-  // Restores parents first, so that the modules below them override.
-  ~Evaluation() {
-    for (const auto& [module, training] : modes_) module->train(training);
-  }
-  Evaluation(const Evaluation&) = delete;
-  Evaluation& operator=(const Evaluation&) = delete;
-
- private:
-  std::vector<std::pair<Module*, bool>> modes_;
-};
 
 // Returns the link's result, after computing and discarding its gradients.
 Tensor there_and_back(Module& model, int i, const Tensor& x) {

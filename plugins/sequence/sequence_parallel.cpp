@@ -3,6 +3,7 @@
 #include "core/tensor/random/random.h"
 #include "core/tensor/token_layout.h"
 #include "platform/error.h"
+#include "platform/name_pattern.h"
 #include "plugins/sequence/divisors.h"
 #include "plugins/sequence/ring_attention.h"
 #include "plugins/sequence/token_exchange.h"

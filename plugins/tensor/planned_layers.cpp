@@ -2,10 +2,9 @@
 
 #include "core/nn/layers.h"
 #include "platform/error.h"
+#include "platform/name_pattern.h"
 
 #include <map>
-
-#include <fnmatch.h>
 
 namespace booster {
 
@@ -41,10 +40,6 @@ Tensor PlannedLayer::bias() const {
   for (const NamedTensor& parameter : module->parameters())
     if (parameter.name == "bias") return parameter.tensor;
   return {};
-}
-
-bool matches_name(const std::string& pattern, const std::string& name) {
-  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
 }
 
 std::vector<PlannedLayer> planned_layers(const TensorPlan& plan, Module& model) {

@@ -19,9 +19,6 @@ struct PlannedLayer {
   Tensor bias() const;  // undefined if there is none
 };
 
-// Whether the name matches a pattern with * and ?.
-bool matches_name(const std::string& pattern, const std::string& name);
-
 // Throws unless each pattern of a layer matches at least one layer, and each layer one pattern.
 std::vector<PlannedLayer> planned_layers(const TensorPlan& plan, Module& model);
 // Returns the parameters of the plan's patterns of style shared; throws for a pattern without any.

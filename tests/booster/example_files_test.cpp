@@ -1,5 +1,5 @@
 // The example's output folder: one run at a time, and behaviour when it cannot be written.
-#include "examples/vit_caltech101/report/metrics.h"
+#include "examples/training/metrics.h"
 #include "tests/booster/example.h"
 
 #include <doctest/doctest.h>
@@ -31,11 +31,11 @@ TEST_CASE("a second run in the same folder is refused by name and touches nothin
 TEST_CASE("on two ranks a folder in use is refused by both") {
   const Example example;
   const std::string sets = endless + " booster.plugin=torch_ddp";
-  const CommandResult both = example.run_and(
-      "step 3/",
-      fmt::format("{{ {}; echo second ended with $?; }} 2>&1; kill -TERM $pid",
-                  example.command(sets, "run --nproc_per_node 2")),
-      example.command(endless));
+  const CommandResult both =
+      example.run_and("step 3/",
+                      fmt::format("{{ {}; echo second ended with $?; }} 2>&1; kill -TERM $pid",
+                                  example.command(sets, "run --nproc_per_node 2")),
+                      example.command(endless));
   CHECK_MESSAGE(both.says("second ended with 2"), both.output);
   CHECK(both.says("is in use; got process "));
 }
@@ -160,8 +160,8 @@ TEST_CASE("a log that cannot be written costs the log alone") {
   CHECK_MESSAGE(full.says("stdout: cannot be written: No space left on device"), full.output);
   CHECK(full.output.find("stdout:") == full.output.rfind("stdout:"));
   CHECK(example.has_checkpoint(3));
-  const CommandResult closed = run_command(
-      "{ { " + example.command("train.epochs=2") + " 2>/dev/null; echo $? >&2; } | true; }");
+  const CommandResult closed = run_command("{ { " + example.command("train.epochs=2") +
+                                           " 2>/dev/null; echo $? >&2; } | true; }");
   CHECK_MESSAGE(closed.output == "0\n", closed.output);
   CHECK(example.has_checkpoint(6));
 }

@@ -1,6 +1,6 @@
 // The example's handling of losses and weights that are not finite.
 #include "booster/checkpoint/safetensors/safetensors.h"
-#include "examples/vit_caltech101/non_finite.h"
+#include "examples/training/non_finite.h"
 #include "tests/booster/example.h"
 #include "tests/occurrences.h"
 #include "tests/parallel/ranks.h"
@@ -90,8 +90,8 @@ TEST_CASE("a validation whose loss is not finite counts as well") {
 
 TEST_CASE("steps that fp16 skips while the loss is finite are no reason to stop") {
   const Example example;
-  const CommandResult result = example.run(
-      "booster.mixed_precision={\"name\":\"fp16\",\"init_scale\":1e30} train.epochs=2");
+  const CommandResult result =
+      example.run("booster.mixed_precision={\"name\":\"fp16\",\"init_scale\":1e30} train.epochs=2");
   CHECK_MESSAGE(result.code == 0, result.output);
   CHECK(example.metric_lines().at(1).at("skipped").get<int>() == 2);
   CHECK_FALSE(result.says("on_nan"));

@@ -37,7 +37,7 @@ mutations="
 a barrier|index/sort.cu|sort.host.o|0,/  __syncthreads();/s///|kernels_test|GPU: rows are sorted*
 a bound|index/sort.cu|sort.host.o|s/ && i < n; ++i/; ++i/|kernels_test|GPU: rows are sorted*
 a wait|runtime/staging.cpp|staging.cpp.o|/arrived->precede(nullptr);/d|data_test|GPU: memory is*
-an event|runtime/moments.cpp|moments.cpp.o|/cudaStreamWaitEvent/d|tensor_test|GPU: a foreign*
+an event|runtime/events.cpp|events.cpp.o|/cudaStreamWaitEvent/d|tensor_test|GPU: a foreign*
 an alignment|$by_cudnn.cpp|library_convolution.cpp.o|s/ % alignment != 0/ % 2 != 0/|$drawn
 a workspace|$plan.cpp|convolution_plan.cpp.o|s/workspace(workspace_bytes_)/workspace(0)/|$drawn
 a check of a bias's dtype|$by_lt|$of_lt|s/bias.dtype == out.dtype/true/|$layers
@@ -64,13 +64,13 @@ a copy's batch item|$tokens|$of_att|s/x.data + batch \* x.strides.0. +/x.data +/
 the end of a row of scores|$by_rows|$of_att|s/left > 0 ? static_cast<int>(left) : 0/quad/|$in_parts
 random numbers of the next block|$by_rows|$of_att|s/first % 4 != 0/false/|$in_parts
 sums that are there|attention/$back.cu|$back.host.o|s/_sums ? 0 : 1/_sums ? 0 : 0/|$in_parts
-an address's alignment, slots|group.cuh|$steps|s/size \&\& Whole::fits(p)/size/|$stepped
-a bound, slots|group.cuh|$steps|s/if (i < group.count) p\[i\]/p[i]/|$stepped
-a bound, random numbers|group.cuh|random.host.o|s/if (i < group.count) p\[i\]/p[i]/|$drops
+an address's alignment, slots|element_group.cuh|$steps|s/size \&\& Whole::fits(p)/size/|$stepped
+a bound, slots|element_group.cuh|$steps|s/if (i < group.count) p\[i\]/p[i]/|$stepped
+a bound, random numbers|element_group.cuh|random.host.o|s/if (i < group.count) p\[i\]/p[i]/|$drops
 the element of a noise|$walk|$steps|s/slot.begin + group.first + i/group.first + i/|$rounded
 a head|$run|$of_run|s/{head_ + k/{k/|$begins
 a tail|$run|$of_run|s/k : k + packs_ . size/k : k/|$begins
-an address's alignment, sums|group.cuh|$of_run|s/size \&\& Whole::fits(p)/size/|$norms
+an address's alignment, sums|element_group.cuh|$of_run|s/size \&\& Whole::fits(p)/size/|$norms
 a tail, codes|$run|fp8.host.o|s/left < size ? static_cast<int>(left) : size/size/|$codes8
 a tail, dense sums|reduce/reduce.cu|reduce.host.o|s/left < quad ? .* : quad/quad/|$folds
 a tail, added slices|index/index_add.cu|index_add.host.o|s/left < size ? .* : size/size/|$adds

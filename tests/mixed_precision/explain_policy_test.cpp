@@ -5,6 +5,7 @@
 #include "core/nn/losses.h"
 #include "mixed_precision/explain/explain.h"
 #include "mixed_precision/ops/op_table.h"
+#include "mixed_precision/ops/result_rules.h"
 #include "mixed_precision/strategies/bf16.h"
 #include "mixed_precision/strategies/fp16_apex.h"
 #include "mixed_precision/strategies/fp16_paddle.h"
@@ -72,13 +73,21 @@ std::vector<RunnableOp> runnable_ops() {
       {Op::elu, 1, [](const Arguments& x) { return elu(x[0]); }},
       {Op::leaky_relu, 1, [](const Arguments& x) { return leaky_relu(x[0]); }},
       {Op::interpolate, 1,
-       [](const Arguments& x) { return interpolate_nearest(as_image(x[0]), {3, 5}); }},
+       [](const Arguments& x) {
+         return interpolate_nearest(as_image(x[0]), {3, 5});
+       }},
       {Op::interpolate, 1,
-       [](const Arguments& x) { return interpolate(as_image(x[0]), {3, 5}); }},
+       [](const Arguments& x) {
+         return interpolate(as_image(x[0]), {3, 5});
+       }},
       {Op::reflection_pad, 1,
-       [](const Arguments& x) { return pad(as_image(x[0]), {1, 1, 1, 1}, "reflect"); }},
+       [](const Arguments& x) {
+         return pad(as_image(x[0]), {1, 1, 1, 1}, "reflect");
+       }},
       {Op::replication_pad, 1,
-       [](const Arguments& x) { return pad(as_image(x[0]), {1, 1, 1, 1}, "replicate"); }},
+       [](const Arguments& x) {
+         return pad(as_image(x[0]), {1, 1, 1, 1}, "replicate");
+       }},
       {Op::mse_loss, 2, [](const Arguments& x) { return mse_loss(x[0], x[1]); }},
       {Op::l1_loss, 2, [](const Arguments& x) { return l1_loss(x[0], x[1]); }},
       {Op::smooth_l1_loss, 2, [](const Arguments& x) { return smooth_l1_loss(x[0], x[1]); }},
@@ -129,6 +138,11 @@ std::string answered(const Ruled& rules, Op op, const Arguments& arguments) {
   return answer.error.empty() ? answer.returns : "error";
 }
 
+// Whether torch and Paddle have the op; explain knows no other.
+bool is_theirs(Op op) {
+  return torch_result_rule(torch_name_of(op)) && paddle_result_rule(paddle_name_of(op));
+}
+
 // Our losses are f32 (f64 for f64 outputs) in every strategy, whatever the target's dtype.
 bool is_loss_of_its_own(Op op, const Arguments& arguments, const std::string& explained) {
   const std::string name = name_of(op);
@@ -150,7 +164,8 @@ std::string done(const Ruled& rules, const RunnableOp& op, const Arguments& argu
 TEST_CASE("our ops do under each policy what explain says, for drawn dtypes") {
   std::mt19937 random(17);
   const std::array dtypes = {DType::f16, DType::bf16, DType::f32, DType::f64};
-  const std::vector<RunnableOp> ops = runnable_ops();
+  std::vector<RunnableOp> ops = runnable_ops();
+  std::erase_if(ops, [](const RunnableOp& op) { return !is_theirs(op.op); });
   std::map<std::string, int> compared;
   std::set<std::string> wrong;
   for (const Ruled& rules : all_rules())
@@ -186,6 +201,7 @@ TEST_CASE("list ops, explain and the policies put each op of ours into one class
     int listed = 0;
     for (int i = 0; i < op_count; ++i) {
       const Op op = static_cast<Op>(i);
+      if (!is_theirs(op)) continue;
       const std::string name = is_paddle ? paddle_name_of(op) : torch_name_of(op);
       CAPTURE(name);
       Question question = rules.question;

@@ -3,12 +3,15 @@
 # plugin, optimizer, scheduler or model is mentioned in the files that its row names, in no other.
 # Looked for are its type, its header and its name in quotes, in all layers of the library, comments
 # left out; a name that is a dtype's too ("bf16") is not. One strategy may recommend another
-# (`.instead`).
-# usage: adding_things.sh ROOT
+# (`.instead`). An elementwise op is one row: with one more, everything that reads the table
+# compiles.
+# usage: adding_things.sh ROOT [COMPILER...]
 set -euo pipefail
 export LC_ALL=C  # one order of names
 shopt -s nullglob
 cd "$1"
+compiler=("${@:2}")
+((${#compiler[@]} > 0)) || compiler=(c++)
 
 layers=(platform kernels core parallel mixed_precision plugins booster)
 dtypes=" fp32 fp16 bf16 fp8 fp64 "
@@ -88,6 +91,37 @@ strategies_or_plugins() {  # KIND BASE ROOM
     expect "$name" "$(basename "$header" .h)" "$mention"
   done
 }
+
+# Kernels that are an op of the same name, with one source for CPUs and one for GPUs.
+begin_row "an op with its own kernel and CUDA twin"
+for name in cumsum group_norm softmax; do
+  kernel="\\b(KERNEL|OURS)\\($name,|\\bvoid $name\\(|^kernels/meson\\.build:.*/$name'"
+  expect "$name" "$name" "$kernel|\\bOp::$name\\b|\\) *\\.$name\\(|^[^:]*\\.h:Tensor $name\\("
+done
+end_row
+
+# A copy of the table with one more row comes before the table itself.
+new_op=$(mktemp -d)
+trap 'rm -r "$new_op"' EXIT
+mkdir "$new_op/kernels"
+sed 's/^UNARY(square, .*/&\nUNARY(cube, x * x * x, choose(x == T(0), T(0), T(3) * g * x * x))/' \
+  kernels/elementwise.def >"$new_op/kernels/elementwise.def"
+grep -q '^UNARY(cube' "$new_op/kernels/elementwise.def" || stop "no row could be added to the table"
+compile_with_new_op() {
+  local source=$1
+  shift
+  "$@" "$source" || { echo "$source does not compile with a new elementwise op"; return 1; }
+}
+export -f compile_with_new_op
+mapfile -t readers < <(grep -rlE --include='*.cpp' \
+  'elementwise\.def|elementwise_math\.h|tensor_formula\.h|case UnaryOp::|elementwise/cpu_map' \
+  "${layers[@]}" tests/autograd tests/mixed_precision)
+((${#readers[@]} >= 8)) || stop "hardly anything reads the table; got ${readers[*]}"
+printf '%s\n' "${readers[@]}" |
+  xargs -P "$(nproc)" -I{} bash -c 'compile_with_new_op "$@"' compile {} "${compiler[@]}" \
+    -I"$new_op" -I. -std=c++20 -fsyntax-only -fopenmp -Wall -Wextra -Werror \
+    -DBOOSTER_VARIANT=portable || failures=$((failures + 1))
+count=$((count + 1))
 
 begin_row "a precision strategy"
 strategies_or_plugins STRATEGY Precision mixed_precision

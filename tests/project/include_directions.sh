@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Layers include each other in one direction only, so do the folders inside a layer, and all by
-# names that begin at the root.
+# names that begin at the root. An example includes no other; what they share is examples/training.
 # usage: include_directions.sh ROOT
 set -euo pipefail
 cd "$1"
@@ -65,6 +65,10 @@ grep -rnE --include='*.'{h,cpp,def,cu,cuh} '^[[:space:]]*#[[:space:]]*include' "
       if (!(key in place)) complain(path ": its folder has no place in the order of " layer)
       return place[key]
     }
+    function example_of(path, parts) {
+      split(path, parts, "/")
+      return parts[2]
+    }
     function complain(what) { print what; ++failures }
     BEGIN {
       count = split(allowed, rows, "\n")
@@ -91,6 +95,9 @@ grep -rnE --include='*.'{h,cpp,def,cu,cuh} '^[[:space:]]*#[[:space:]]*include' "
       mark = substr(name, RSTART, 1)
       name = substr(name, RSTART + 1, RLENGTH - 1)
       from = layer_of(file); to = layer_of(name)
+      if (from == "examples" && to == "examples" && name !~ /^examples\/training\// &&
+          example_of(file) != example_of(name))
+        complain(file ":" line ": an example must not include another (" name ")")
       if (!(from in may)) {
         complain(file ": " from " is no layer; add it to the table of this test")
       } else if (!(to in may) || !(name in exists)) {

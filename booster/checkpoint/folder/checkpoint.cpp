@@ -166,20 +166,6 @@ fs::path CheckpointWriter::commit(const nlohmann::json& state, const nlohmann::j
   return body.target;
 }
 
-fs::path save_checkpoint(const fs::path& root, const CheckpointContents& contents,
-                         const SaveOptions& options) {
-  check_save(contents.step, options, contents.state);
-  CheckpointWriter writer(root, contents.step, options);
-  const auto add = [&](TensorKind kind, const TensorMap& tensors) {
-    for (const auto& [name, tensor] : tensors) writer.add(kind, name, tensor);
-  };
-  add(TensorKind::model, contents.model);
-  add(TensorKind::optimizer, contents.optimizer);
-  add(TensorKind::precision, contents.precision);
-  add(TensorKind::program, contents.program);
-  return writer.commit(contents.state, contents.about);
-}
-
 std::optional<fs::path> latest_checkpoint(const fs::path& root,
                                           const std::function<void(const std::string&)>& report) {
   std::string problem;  // of the newest broken one

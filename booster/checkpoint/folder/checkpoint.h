@@ -60,31 +60,16 @@ class CheckpointWriter {
   // Returns true if more is queued than one file may hold, so that write() is due.
   bool is_full() const;
   void write();
-  // Commits the checkpoint and returns its folder. `state` and `about` as in CheckpointContents.
+  // Commits the checkpoint, removes all but the newest SaveOptions::keep complete ones, and returns
+  // its folder. `state` holds what scheduler, scaler, sampler, random streams and the optimizer's
+  // scalars need. It must hold no NaN or infinity (JSON has none); 64-bit unsigned integers keep
+  // every bit. `about` (versions, ranks) is for information only.
   std::filesystem::path commit(const nlohmann::json& state, const nlohmann::json& about);
 
  private:
   struct Body;
   std::unique_ptr<Body> body_;
 };
-
-struct CheckpointContents {
-  int64_t step = 0;
-  TensorMap model;
-  TensorMap optimizer;
-  TensorMap precision;
-  TensorMap program;
-  // Scheduler, scaler, sampler, random streams and the optimizer's scalars. It must hold no NaN or
-  // infinity (JSON has none); 64-bit unsigned integers keep every bit.
-  nlohmann::json state = nlohmann::json::object();
-  nlohmann::json about = nlohmann::json::object();  // versions, ranks: for information only
-};
-
-// Writes ROOT/step-N and removes all but the newest `keep` complete checkpoints. Returns the
-// folder's path. Throws the errors of CheckpointWriter.
-std::filesystem::path save_checkpoint(const std::filesystem::path& root,
-                                      const CheckpointContents& contents,
-                                      const SaveOptions& options = {});
 
 // Returns the folder's manifest after comparing every file with it. Throws an Error of kind data if
 // a file differs or the manifest does not name the files of a checkpoint.
@@ -110,9 +95,6 @@ class CheckpointReader {
   std::filesystem::path folder_;
   std::shared_ptr<const Manifest> manifest_;
 };
-
-// Loads one folder completely.
-CheckpointContents load_checkpoint(const std::filesystem::path& folder);
 
 // Returns the newest complete checkpoint under `root`, or nothing if there is no checkpoint at all.
 // Skips broken ones and reports each in one sentence; if all are broken, throws the last sentence.

@@ -108,18 +108,4 @@ Manifest verify_checkpoint(const fs::path& folder) {
   return reader.manifest();
 }
 
-CheckpointContents load_checkpoint(const fs::path& folder) {
-  const CheckpointReader reader(folder);
-  CheckpointContents contents;
-  contents.step = reader.manifest().step;
-  contents.about = reader.manifest().about;
-  TensorMap* const all[] = {&contents.model, &contents.optimizer, &contents.precision,
-                            &contents.program};
-  for (const TensorKind kind : tensor_kinds)
-    for (const std::string& file : reader.files(kind))
-      all[static_cast<size_t>(kind)]->merge(reader.load(kind, file));
-  contents.state = reader.state();
-  return contents;
-}
-
 }  // namespace booster

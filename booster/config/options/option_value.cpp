@@ -2,13 +2,13 @@
 #include "booster/config/checks/other_names.h"
 #include "booster/config/options/options.h"
 #include "booster/training/boosted.h"
+#include "platform/environment.h"
 #include "platform/json/json_document.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 namespace booster {
 
@@ -47,8 +47,7 @@ bool has_type(const Option& option, const JsonValue& value) {
     case OptionType::texts: return all(is_text);
     case OptionType::object: return value.kind == JsonKind::object;
     case OptionType::table: return value.kind == JsonKind::object || is_text(value);
-    case OptionType::scalar:
-      return value.kind != JsonKind::array && value.kind != JsonKind::object;
+    case OptionType::scalar: return value.kind != JsonKind::array && value.kind != JsonKind::object;
     default: return is_text(value);
   }
 }
@@ -74,10 +73,7 @@ class ValueCheck {
  public:
   ValueCheck(const Option& option, const JsonValue& value, const std::string& path,
              Mistakes& mistakes)
-      : option_(option),
-        value_(value),
-        path_(join_key(path, option.name)),
-        mistakes_(mistakes) {}
+      : option_(option), value_(value), path_(join_key(path, option.name)), mistakes_(mistakes) {}
 
   Json run() {
     if (!has_type(option_, value_)) return wrong("wrong type", value_);
@@ -169,8 +165,7 @@ class ValueCheck {
     if (option_.type == OptionType::step_range && !text.empty() && !parse_step_range(text))
       return wrong("bad range of steps", value_);
     if (option_.type != OptionType::data_path) return text;
-    if (text.empty())
-      return wrong("empty path", value_, "; want a path, or no such option at all");
+    if (text.empty()) return wrong("empty path", value_, "; want a path, or no such option at all");
     return text[0] == '$' ? expanded(text) : Json(text);
   }
 
@@ -179,8 +174,8 @@ class ValueCheck {
     const std::string name = variable_in(text);
     if (name.empty())
       return wrong("bad environment variable", value_, "; want $NAME or $NAME/folder");
-    const char* value = std::getenv(name.c_str());
-    if (value && *value) return value + text.substr(1 + name.size());
+    const std::string value = environment::text(name);
+    if (!value.empty()) return value + text.substr(1 + name.size());
     if (text == "$" + option_.variable) return Json();
     return wrong("environment variable is not set", value_,
                  fmt::format("; want one that is, a path, or ${} alone, which may be unset",

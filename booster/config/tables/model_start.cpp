@@ -1,7 +1,7 @@
 #include "booster/config/tables/model_start.h"
 
 #include "booster/checkpoint/start_weights.h"
-#include "plugins/tensor/planned_layers.h"
+#include "platform/name_pattern.h"
 
 #include <algorithm>
 

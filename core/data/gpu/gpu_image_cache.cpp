@@ -37,7 +37,7 @@ std::optional<GpuImageCache::Kept> GpuImageCache::find(size_t file) const {
 }
 
 std::optional<GpuImageCache::Kept> GpuImageCache::offer(size_t file, const Image& image) {
-  std::shared_ptr<kernels::Moment> from;
+  std::shared_ptr<kernels::Event> from;
   Entry entry;
   {
     std::lock_guard lock(mutex_);

@@ -4,7 +4,7 @@
 
 #include "core/data/images/image.h"
 #include "kernels/arguments/view.h"
-#include "kernels/device/moment.h"
+#include "kernels/device/event.h"
 
 #include <cstdint>
 #include <memory>
@@ -41,7 +41,7 @@ class GpuImageCache {
   struct Slab {
     uint8_t* data;
     size_t bytes, used;
-    std::shared_ptr<kernels::Moment> from;  // when kernels queued earlier have stopped using it
+    std::shared_ptr<kernels::Event> from;  // when kernels queued earlier have stopped using it
   };
   uint8_t* take(size_t bytes);
   bool add_slab(size_t least);

@@ -5,8 +5,8 @@
 #include "examples/vit_caltech101/data/datasets.h"
 #include "examples/vit_caltech101/inference/source.h"
 #include "examples/vit_caltech101/report/confusion.h"
-#include "examples/vit_caltech101/report/console.h"
-#include "examples/vit_caltech101/report/metrics.h"
+#include "examples/training/console.h"
+#include "examples/training/metrics.h"
 #include "examples/vit_caltech101/validation.h"
 
 #include <fmt/format.h>

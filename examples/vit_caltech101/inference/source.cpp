@@ -1,6 +1,6 @@
 #include "examples/vit_caltech101/inference/source.h"
 
-#include "examples/vit_caltech101/agreement.h"
+#include "examples/training/agreement.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include "examples/vit_caltech101/report/confusion.h"
 
-#include "examples/vit_caltech101/report/metrics.h"
+#include "examples/training/metrics.h"
 
 #include <fmt/format.h>
 
@@ -87,9 +87,10 @@ std::string draw_confusion(const std::vector<double>& counts,
     svg += fmt::format("<text transform=\"translate({:.1f} {:.1f}) rotate(-90)\">{}</text>\n",
                        y + middle, margin - 4, truth);
   }
-  svg += fmt::format("<rect x=\"{0:.1f}\" y=\"{0:.1f}\" width=\"{1:.1f}\" height=\"{1:.1f}\" "
-                     "fill=\"none\" stroke=\"#999\"/>\n",
-                     margin, size);
+  svg += fmt::format(
+      "<rect x=\"{0:.1f}\" y=\"{0:.1f}\" width=\"{1:.1f}\" height=\"{1:.1f}\" "
+      "fill=\"none\" stroke=\"#999\"/>\n",
+      margin, size);
   return report::svg_file(whole, whole, font, "", svg);
 }
 

@@ -41,7 +41,7 @@ __device__ void load_chunk(PairShare<Shape, C>& mine, const Pairs<C>& pairs, con
   mine.kept = 0;
 #pragma unroll
   for (int q = 0; q < Shape::quads; ++q) {
-    const Group group = Shape::group(chunk, q, row.visible);
+    const ElementGroup group = Shape::group(chunk, q, row.visible);
 #pragma unroll
     for (int i = 0; i < quad; ++i) mine.dp[q][i] = 0;
     read_group(mine.dp[q], pairs.gradients + row.begin, group);
@@ -81,7 +81,7 @@ __device__ void store_chunk(const PairShare<Shape, C>& mine, const Pairs<C>& pai
       weight[i] = i < visible ? p * keep : C(0);
       slope[i] = i < visible ? p * (mine.dp[q][i] * keep - delta) * x.scale : C(0);
     }
-    const Group group = Shape::group(chunk, q, keys);
+    const ElementGroup group = Shape::group(chunk, q, keys);
     write_group(pairs.scores + row.begin, group, weight);
     write_group(pairs.gradients + row.begin, group, slope);
   }

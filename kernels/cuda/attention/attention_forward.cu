@@ -51,7 +51,7 @@ __device__ void store_weights(C* row_begin, const C (&weight)[Shape::quads][quad
                               int64_t keys) {
 #pragma unroll
   for (int q = 0; q < Shape::quads; ++q) {
-    const Group group = Shape::group(chunk, q, keys);
+    const ElementGroup group = Shape::group(chunk, q, keys);
     if (group.count == 0) continue;
     const uint32_t kept = kept_of_quad(x, row, group.first);
     C number[quad];

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "kernels/cuda/attention/head_chunks.h"
-#include "kernels/cuda/group.cuh"
+#include "kernels/cuda/element_group.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/launch/workspace.h"
 #include "kernels/walks/space.h"
@@ -123,7 +123,7 @@ struct QuadPlace {
   void* row;
   DType dtype;
   C* copied_row;
-  Group group;
+  ElementGroup group;
 };
 
 template <class C>

@@ -6,7 +6,7 @@
 #include "kernels/attention/log_2.h"
 #include "kernels/cuda/attention/choice.h"
 #include "kernels/cuda/attention/head_chunks.h"
-#include "kernels/cuda/group.cuh"
+#include "kernels/cuda/element_group.cuh"
 #include "kernels/cuda/rows/row_teams.cuh"
 #include "kernels/numbers/math.h"
 #include "kernels/numbers/random.h"
@@ -25,7 +25,7 @@ struct RowShape {
     return Team::size == warp_size ? 1 : (keys + chunk_size - 1) / chunk_size;
   }
   // Returns a thread's share of a chunk, of a row that ends at key `end`.
-  static __device__ Group group(int64_t chunk, int which, int64_t end) {
+  static __device__ ElementGroup group(int64_t chunk, int which, int64_t end) {
     // In this order `which` adds a constant to an address, so no quad needs an address of its own.
     const int64_t first = chunk * chunk_size + Team::rank() * quad;
     const int64_t left = end - first - which * Team::size * quad;
@@ -127,7 +127,7 @@ struct ScoreRow {
 
 template <class C>
 __device__ void add_mask(C (&score)[quad], const ScoreMask& mask, const ScoreRow<C>& row,
-                         Group group) {
+                         ElementGroup group) {
   const int64_t first = row.batch * mask.strides[0] + row.head * mask.strides[1] +
                         row.query * mask.strides[2] + group.first * mask.strides[3];
   C term[quad] = {};

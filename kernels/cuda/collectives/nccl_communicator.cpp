@@ -7,7 +7,7 @@
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/loaded_kernels.h"
 #include "kernels/cuda/runtime/memory.h"
-#include "kernels/cuda/runtime/moments.h"
+#include "kernels/cuda/runtime/events.h"
 #include "kernels/cuda/runtime/refusals.h"
 #include "platform/error.h"
 
@@ -56,7 +56,7 @@ class NcclCommunicator final : public Communicator {
   NcclCommunicator(const NcclCommunicator&) = delete;
 
   bool is_ready() override;
-  void follow(Moment& moment) override { moment.precede(stream_); }
+  void follow(Event& event) override { event.precede(stream_); }
 
   void all_reduce(void* data, int64_t count, DType dtype, Reduction reduction) override {
     give("ncclAllReduce", [&] {
@@ -88,7 +88,7 @@ class NcclCommunicator final : public Communicator {
   }
   void* scratch(size_t bytes) override;
 
-  std::shared_ptr<Moment> mark() override { return mark_stream(device_, stream_); }
+  std::shared_ptr<Event> mark() override { return mark_stream(device_, stream_); }
   std::string trouble() override;
   void abort(const std::string& reason) override;
   void leave() override {

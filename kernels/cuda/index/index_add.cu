@@ -4,7 +4,7 @@
 // checked them.
 #include "kernels/catalogue.h"
 #include "kernels/numbers/convert.h"
-#include "kernels/cuda/group.cuh"
+#include "kernels/cuda/element_group.cuh"
 #include "kernels/cuda/index/slices.cuh"
 #include "kernels/cuda/index/sort.cuh"
 #include "kernels/cuda/index/targets.cuh"
@@ -32,7 +32,7 @@ struct Addition {
     constexpr int batch = 4;  // reads in flight at once
     const int64_t key = keys[order[k]], left = slices.inner - i;
     const int count = left < size ? static_cast<int>(left) : size;
-    const Group element = {(o * slices.extent + key) * slices.inner + i, count};
+    const ElementGroup element = {(o * slices.extent + key) * slices.inner + i, count};
     C sum[size] = {};
     load_neighbours(sum, out, element);
     for (bool more = true; more; k += batch) {
@@ -59,7 +59,7 @@ struct Addition {
 
  private:
   template <class C, int size>
-  static __device__ void load_neighbours(C (&to)[size], const View& x, Group at) {
+  static __device__ void load_neighbours(C (&to)[size], const View& x, ElementGroup at) {
     if constexpr (size > 1)
       load_group(to, x.data, x.dtype, at);
     else

@@ -8,7 +8,7 @@
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/graph.h"
 #include "kernels/cuda/runtime/memory.h"
-#include "kernels/cuda/runtime/moments.h"
+#include "kernels/cuda/runtime/events.h"
 #include "kernels/cuda/runtime/staging.h"
 #include "kernels/cuda/trace/nvtx.h"
 
@@ -24,7 +24,7 @@ constexpr Table table = {
 #include "kernels/catalogue.def"
 };
 
-std::shared_ptr<Moment> mark(int device, void* stream) {
+std::shared_ptr<Event> mark(int device, void* stream) {
   use(device);
   return mark_stream(device, stream ? static_cast<cudaStream_t>(stream) : running_stream());
 }

@@ -11,7 +11,6 @@ namespace booster::kernels::cuda {
 namespace {
 
 constexpr size_t most_workspace_bytes = size_t{512} << 20;
-constexpr int most_devices = 64;
 
 // One for each device, for all threads: setting its stream and calling it must not be separated.
 struct Handle {

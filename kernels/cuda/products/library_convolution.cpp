@@ -54,16 +54,6 @@ class Arranged {
   TakenScratch room_;
 };
 
-// Returns a view of each channel's bias at every position of its plane.
-View bias_plane(const View& bias, const View& y) {
-  View plane = y;
-  plane.data = bias.data;
-  plane.dtype = bias.dtype;
-  for (int64_t& stride : plane.strides) stride = 0;
-  plane.strides[1] = bias.strides[0];
-  return plane;
-}
-
 std::array<int, 4> shape_of(const View& view) {
   std::array<int, 4> shape;
   for (int i = 0; i < 4; ++i) shape[i] = static_cast<int>(view.shape[i]);

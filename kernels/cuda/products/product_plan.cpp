@@ -4,6 +4,7 @@
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/graph.h"
 #include "kernels/cuda/runtime/memory.h"
+#include "platform/environment.h"
 #include "platform/warn.h"
 
 #include <fmt/format.h>
@@ -19,7 +20,6 @@ namespace {
 
 // NVIDIA's recommendation for Hopper.
 constexpr size_t most_workspace_bytes = size_t{32} << 20;
-constexpr int most_devices = 64;
 
 cublasComputeType_t compute_type(cudaDataType type) {
   if (type == CUDA_R_64F) return CUBLAS_COMPUTE_64F;
@@ -96,10 +96,7 @@ bool has_library() {
 }  // namespace
 
 bool allows_tf32() {
-  static const bool allows = [] {
-    const char* chosen = std::getenv("BOOSTER_TF32");
-    return chosen && *chosen && *chosen != '0';
-  }();
+  static const bool allows = environment::flag("BOOSTER_TF32");
   return allows;
 }
 

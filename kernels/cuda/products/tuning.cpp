@@ -4,12 +4,12 @@
 #include "kernels/cuda/products/choice_file.h"
 #include "kernels/cuda/runtime/call.cuh"
 #include "kernels/cuda/runtime/device.h"
+#include "platform/environment.h"
 #include "platform/error.h"
 #include "platform/warn.h"
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -21,23 +21,17 @@ namespace {
 constexpr int proposed = 8;
 constexpr int timings = 5;
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
 // Every launcher known to the library sets its number of processes (parallel/launch.cpp).
 bool has_other_ranks() {
   for (const char* name : {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"})
-    if (std::atoi(variable(name).c_str()) > 1) return true;
+    if (environment::number(name, 1) > 1) return true;
   return false;
 }
 
 enum class Way { off, timed, given };
 Way find_way() {
-  if (!variable("BOOSTER_TUNED_PRODUCTS").empty()) return Way::given;
-  const std::string chosen = variable("BOOSTER_TUNE_PRODUCTS");
-  if (chosen.empty() || chosen[0] == '0') return Way::off;
+  if (!environment::text("BOOSTER_TUNED_PRODUCTS").empty()) return Way::given;
+  if (!environment::flag("BOOSTER_TUNE_PRODUCTS")) return Way::off;
   if (!has_other_ranks()) return Way::timed;
   warn(
       "booster: BOOSTER_TUNE_PRODUCTS=1 is for one process, whose choices all ranks then take with "
@@ -51,7 +45,7 @@ Way way() {
 
 // Follows the XDG base directory specification; returns "" if the user has no folder.
 std::string cache_folder() {
-  const std::string chosen = variable("XDG_CACHE_HOME"), home = variable("HOME");
+  const std::string chosen = environment::text("XDG_CACHE_HOME"), home = environment::text("HOME");
   if (!chosen.empty() && chosen[0] == '/') return chosen + "/booster";
   return home.empty() ? "" : home + "/.cache/booster";
 }
@@ -68,7 +62,7 @@ std::string subject_of_device() {
 }
 
 std::string file_for(const std::string& subject) {
-  if (way() == Way::given) return variable("BOOSTER_TUNED_PRODUCTS");
+  if (way() == Way::given) return environment::text("BOOSTER_TUNED_PRODUCTS");
   const std::string folder = cache_folder();
   if (folder.empty()) return "";
   std::string name = "products-" + subject + ".txt";
@@ -102,13 +96,13 @@ Table& table() {
   return tables.try_emplace(current_device(), subject_of_device()).first->second;
 }
 
-class Event {
+class TimedEvent {
  public:
-  Event() { CUDA_CALL(cudaEventCreateWithFlags(&event_, cudaEventDefault)); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
+  TimedEvent() { CUDA_CALL(cudaEventCreateWithFlags(&event_, cudaEventDefault)); }
+  ~TimedEvent() { cudaEventDestroy(event_); }
+  TimedEvent(const TimedEvent&) = delete;
   void record() { CUDA_CALL(cudaEventRecord(event_, current_stream())); }
-  float milliseconds_to(const Event& later) const {
+  float milliseconds_to(const TimedEvent& later) const {
     CUDA_CALL(cudaEventSynchronize(later.event_));
     float time = 0;
     CUDA_CALL(cudaEventElapsedTime(&time, event_, later.event_));
@@ -124,7 +118,7 @@ float shortest_time(const std::function<bool()>& run) {
   float shortest = std::numeric_limits<float>::infinity();
   if (!run()) return shortest;
   for (int i = 0; i < timings; ++i) {
-    Event begin, end;
+    TimedEvent begin, end;
     begin.record();
     if (!run()) return std::numeric_limits<float>::infinity();
     end.record();

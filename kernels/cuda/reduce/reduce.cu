@@ -1,7 +1,7 @@
 // Sums, means, extremes, any, all and argmax over any dimensions of a strided tensor. Floating sums
 // are taken in double, as on the CPU. Where what is reduced is dense, threads read it in quads.
 #include "kernels/catalogue.h"
-#include "kernels/cuda/group.cuh"
+#include "kernels/cuda/element_group.cuh"
 #include "kernels/cuda/tiled_fold.cuh"
 #include "kernels/numbers/convert.h"
 #include "kernels/numbers/math.h"
@@ -129,7 +129,7 @@ struct TensorRun {
     auto value = fold.identity();
     for (; i < end; i += step) {
       const int64_t left = count - i * quad;
-      const Group group = {i * quad, left < quad ? static_cast<int>(left) : quad};
+      const ElementGroup group = {i * quad, left < quad ? static_cast<int>(left) : quad};
       T x[quad] = {};
       read_group(x, p, group);
 #pragma unroll

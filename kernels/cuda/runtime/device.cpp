@@ -4,9 +4,9 @@
 
 #include "kernels/cuda/runtime/call.cuh"
 #include "kernels/cuda/runtime/graph.h"
+#include "platform/environment.h"
 #include "platform/error.h"
 
-#include <cstdlib>
 #include <map>
 #include <mutex>
 
@@ -67,10 +67,7 @@ cudaStream_t create_stream() {
   return stream;
 }
 
-bool is_debugging() {
-  const char* chosen = std::getenv("BOOSTER_CUDA_DEBUG");
-  return chosen && *chosen && *chosen != '0';
-}
+bool is_debugging() { return environment::flag("BOOSTER_CUDA_DEBUG"); }
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include "kernels/cuda/runtime/graph.h"
 #include "kernels/cuda/runtime/memory.h"
 #include "kernels/cuda/runtime/refusals.h"
+#include "platform/environment.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -22,7 +23,7 @@ size_t rounded(size_t bytes) {
 
 // For tests: unwritten memory reads as nan.
 void poison(void* data, size_t bytes) {
-  static const bool wanted = std::getenv("BOOSTER_CUDA_POISON") != nullptr;
+  static const bool wanted = environment::is_set("BOOSTER_CUDA_POISON");
   if (wanted) CUDA_CALL(cudaMemsetAsync(data, 0xFF, bytes, current_stream()));
 }
 
@@ -70,8 +71,10 @@ void ScratchStack::drop_chunks() {
   dropped_bytes_ = 0;
   for (const Chunk& chunk : chunks_) {
     dropped_bytes_ += chunk.bytes;
-    if (use_ == Use::recorded) kept_.push_back(chunk.data);
-    else free(device_, chunk.data);
+    if (use_ == Use::recorded)
+      kept_.push_back(chunk.data);
+    else
+      free(device_, chunk.data);
   }
   chunks_.clear();
 }

@@ -3,14 +3,12 @@
 #include "kernels/cuda/runtime/call.cuh"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/graph.h"
-#include "kernels/cuda/runtime/moments.h"
+#include "kernels/cuda/runtime/events.h"
 
 #include <mutex>
 
 namespace booster::kernels::cuda {
 namespace {
-
-constexpr int most_devices = 64;
 
 // The device's stream for copies, for all threads.
 cudaStream_t copy_stream(int device) {
@@ -43,14 +41,14 @@ void free_pinned(void* data) {
   cudaFreeHost(data);
 }
 
-std::shared_ptr<Moment> copy_beside(int device, void* to, const void* from, size_t bytes,
-                                    Moment* after) {
+std::shared_ptr<Event> copy_beside(int device, void* to, const void* from, size_t bytes,
+                                   Event* after) {
   refuse_in_recording("a copy beside the kernels");
   use(device);
   const cudaStream_t stream = copy_stream(device);
   if (after) after->precede(stream);
   CUDA_CALL(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
-  const std::shared_ptr<Moment> arrived = mark_stream(device, stream);
+  const std::shared_ptr<Event> arrived = mark_stream(device, stream);
   arrived->precede(nullptr);
   return arrived;
 }

@@ -2,7 +2,7 @@
 // kernels. Thread-safe.
 #pragma once
 
-#include "kernels/device/moment.h"
+#include "kernels/device/event.h"
 
 #include <cstddef>
 #include <memory>
@@ -16,7 +16,7 @@ void free_pinned(void* data);
 // Queues a copy from pinned memory on a stream of its own, which waits only for `after` (null: for
 // nothing). Kernels queued from now on run after the copy. Once the result is past, `from` may be
 // written again.
-std::shared_ptr<Moment> copy_beside(int device, void* to, const void* from, size_t bytes,
-                                    Moment* after);
+std::shared_ptr<Event> copy_beside(int device, void* to, const void* from, size_t bytes,
+                                   Event* after);
 
 }  // namespace booster::kernels::cuda

@@ -3,6 +3,8 @@
 #include "tests/booster/checkpoint/shared_root.h"
 #include "tests/booster/checkpoint/small_training.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/checkpoint_contents.h"
+#include "tests/file_faults.h"
 
 #include <doctest/doctest.h>
 

@@ -3,6 +3,7 @@
 #include "tests/booster/checkpoint/shared_root.h"
 #include "tests/booster/checkpoint/small_training.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/file_faults.h"
 
 #include <doctest/doctest.h>
 
@@ -104,8 +105,7 @@ TEST_CASE("rank: settings apart" * doctest::skip()) {
   CHECK(second.weights() == before);
   // The choice fails on all ranks: no complete checkpoint is left.
   world.group().barrier();
-  if (world.rank == 0)
-    std::filesystem::resize_file(test_root() / "step-000000002/state.json", 3);
+  if (world.rank == 0) std::filesystem::resize_file(test_root() / "step-000000002/state.json", 3);
   const std::string broken = error_of_resume(test_root(), second);
   CHECK(broken.find("no whole checkpoint is left") != broken.npos);
 }

@@ -5,6 +5,8 @@
 #include "platform/files/sha256.h"
 #include "platform/threads.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/checkpoint_contents.h"
+#include "tests/file_faults.h"
 
 #include <doctest/doctest.h>
 
@@ -18,6 +20,7 @@
 #include <unistd.h>
 
 using namespace booster;
+using namespace booster::test;
 using doctest::Contains;
 
 namespace {
@@ -84,8 +87,7 @@ TEST_CASE("what is larger than a file may be lies in several, and each is checke
   for (const ManifestFile& file : read_manifest(folder).files) names.push_back(file.name);
   CHECK(names == std::vector<std::string>{"state.json", "model-00001-of-00002.safetensors",
                                           "model-00002-of-00002.safetensors",
-                                          "model.safetensors.index.json",
-                                          "optimizer.safetensors"});
+                                          "model.safetensors.index.json", "optimizer.safetensors"});
   const CheckpointContents loaded = load_checkpoint(folder);
   CHECK(loaded.model.at("blocks.0.weight").to_vector<float>() == std::vector<float>(6, 1));
   CHECK(loaded.model.at("head.bias").to_vector<float>() == std::vector<float>(5, 1));

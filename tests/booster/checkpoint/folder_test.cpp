@@ -5,7 +5,9 @@
 #include "platform/threads.h"
 #include "tests/booster/checkpoint/newest.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/checkpoint_contents.h"
 #include "tests/draws.h"
+#include "tests/file_faults.h"
 
 #include <doctest/doctest.h>
 

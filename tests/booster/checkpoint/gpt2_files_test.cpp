@@ -5,6 +5,7 @@
 #include "booster/checkpoint/safetensors/safetensors.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/capture_part.h"
+#include "tests/checkpoint_contents.h"
 #include "tests/error_of.h"
 #include "tests/golden_folder.h"
 #include "tests/parallel/ranks.h"
@@ -16,6 +17,7 @@
 #include <fstream>
 
 using namespace booster;
+using namespace booster::test;
 
 namespace {
 

@@ -6,6 +6,7 @@
 #include "tests/booster/checkpoint/shared_root.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/capture_part.h"
+#include "tests/checkpoint_contents.h"
 #include "tests/draws.h"
 
 #include <doctest/doctest.h>

@@ -3,6 +3,7 @@
 #include "booster/booster.h"
 #include "booster/checkpoint/start_weights.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/file_faults.h"
 #include "tests/golden_folder.h"
 #include "tests/parallel/ranks.h"
 
@@ -12,6 +13,7 @@
 #include <random>
 
 using namespace booster;
+using namespace booster::test;
 using doctest::Contains;
 
 namespace {
@@ -286,8 +288,8 @@ TEST_CASE("of several models that were boosted together each has its own names")
   const TemporaryFolder root;
   Model a = drawn(3), b = drawn(4);
   Booster booster;
-  const auto group = booster.boost({a, b}, {SGD(a.parameters(), {.lr = 0.1}),
-                                            SGD(b.parameters(), {.lr = 0.1})});
+  const auto group =
+      booster.boost({a, b}, {SGD(a.parameters(), {.lr = 0.1}), SGD(b.parameters(), {.lr = 0.1})});
   booster.save_model(group.models[1], root / "b.safetensors");
   booster.load_model(group.models[0], root / "b.safetensors");
   CHECK(a.state_dict()[0].tensor.to_vector<float>() == b.state_dict()[0].tensor.to_vector<float>());

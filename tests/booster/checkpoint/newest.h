@@ -2,6 +2,7 @@
 #pragma once
 
 #include "booster/checkpoint/folder/checkpoint.h"
+#include "tests/checkpoint_contents.h"
 
 #include <filesystem>
 #include <string>

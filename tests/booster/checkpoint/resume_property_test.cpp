@@ -5,6 +5,7 @@
 #include "platform/files/sha256.h"
 #include "tests/booster/checkpoint/small_training.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/checkpoint_contents.h"
 #include "tests/draws.h"
 
 #include <doctest/doctest.h>

@@ -3,6 +3,7 @@
 #include "core/tensor/memory/allocator.h"
 #include "tests/booster/checkpoint/small_training.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/checkpoint_contents.h"
 
 #include <doctest/doctest.h>
 

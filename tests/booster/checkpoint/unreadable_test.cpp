@@ -5,6 +5,8 @@
 #include "platform/files/file.h"
 #include "tests/booster/checkpoint/newest.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/checkpoint_contents.h"
+#include "tests/file_faults.h"
 
 #include <doctest/doctest.h>
 

@@ -2,12 +2,14 @@
 #include "booster/checkpoint/folder/checkpoint.h"
 #include "tests/booster/command.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/checkpoint_contents.h"
 #include "tests/golden_folder.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
 using namespace booster;
+using namespace booster::test;
 
 TEST_CASE("inspect shows a valid file and names the broken rule of another") {
   const TemporaryFolder folder;

@@ -8,6 +8,7 @@
 #include "platform/decimal.h"
 #include "platform/json/json_text.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/checkpoint_contents.h"
 
 #include <doctest/doctest.h>
 
@@ -15,6 +16,7 @@
 #include <cstdlib>
 
 using namespace booster;
+using namespace booster::test;
 
 namespace {
 

@@ -3,10 +3,12 @@
 #include "booster/config/config_layout.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/capture_part.h"
+#include "tests/checkpoint_contents.h"
 
 #include <doctest/doctest.h>
 
 using namespace booster;
+using namespace booster::test;
 
 namespace {
 

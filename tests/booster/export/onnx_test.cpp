@@ -10,6 +10,7 @@
 #include "tests/booster/command.h"
 #include "tests/booster/example.h"
 #include "tests/capture_part.h"
+#include "tests/checkpoint_contents.h"
 #include "tests/error_of.h"
 #include "tests/golden_folder.h"
 
@@ -18,6 +19,7 @@
 #include <span>
 
 using namespace booster;
+using namespace booster::test;
 
 namespace {
 

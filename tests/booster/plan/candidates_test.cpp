@@ -1,6 +1,7 @@
 // The configs that a plan writes can be trained.
 #include "booster/plan/candidates.h"
 #include "tests/booster/command.h"
+#include "tests/booster/plan/transformer_cost.h"
 #include "tests/booster/temporary_folder.h"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,7 @@
 // A plan's predictions against formulas.
 #include "booster/plan/candidates.h"
 #include "booster/plan/ring.h"
+#include "tests/booster/plan/transformer_cost.h"
 #include "tests/error_of.h"
 
 #include <doctest/doctest.h>

@@ -2,6 +2,7 @@
 // All are throughput per GPU relative to fewer nodes: they show the cost of distribution, not
 // absolute speed.
 #include "booster/plan/candidates.h"
+#include "tests/booster/plan/transformer_cost.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // The example's time account, with a clock that the tests control.
-#include "examples/vit_caltech101/report/time_account.h"
+#include "examples/training/time_account.h"
 
 #include <doctest/doctest.h>
 

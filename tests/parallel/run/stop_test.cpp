@@ -1,7 +1,7 @@
 // Signals: what counts as one stop request, which ranks get it, and how long they may take.
 #include <doctest/doctest.h>
 
-#include "examples/vit_caltech101/stop_signal.h"
+#include "examples/training/stop_signal.h"
 #include "parallel/rendezvous/rank_notes.h"
 #include "platform/error.h"
 #include "tests/parallel/ranks.h"
@@ -106,11 +106,10 @@ TEST_CASE("a second signal to the run tool, later than a second, kills the ranks
 TEST_CASE("a closed terminal stops the ranks by SIGTERM, unless the tool was told to ignore that") {
   for (const bool ignored : {false, true}) {
     const TemporaryFolder folder;
-    Running tool(
-        {"sh", "-c",
-         "cd \"$0\"; trap 'exit 44' TERM; echo > up; until [ -e go ]; do sleep 0.02; done",
-         folder.path()},
-        [&] { signal(SIGHUP, ignored ? SIG_IGN : SIG_DFL); });
+    Running tool({"sh", "-c",
+                  "cd \"$0\"; trap 'exit 44' TERM; echo > up; until [ -e go ]; do sleep 0.02; done",
+                  folder.path()},
+                 [&] { signal(SIGHUP, ignored ? SIG_IGN : SIG_DFL); });
     wait_for(folder / "up");
     kill(tool.pid(), SIGHUP);
     nap(300);

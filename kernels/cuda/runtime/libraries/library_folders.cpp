@@ -1,18 +1,14 @@
 #include "kernels/cuda/runtime/libraries/library_folders.h"
 
+#include "platform/environment.h"
+
 #include <glob.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <sstream>
 
 namespace booster::kernels::cuda {
 namespace {
-
-std::string from_environment(const char* name) {
-  const char* text = std::getenv(name);
-  return text ? text : "";
-}
 
 class Folders {
  public:
@@ -40,16 +36,16 @@ class Folders {
 
 std::vector<std::string> library_folders() {
   Folders folders;
-  std::istringstream named(from_environment("BOOSTER_CUDA_LIBRARIES"));
+  std::istringstream named(environment::text("BOOSTER_CUDA_LIBRARIES"));
   for (std::string folder; std::getline(named, folder, ':');) {
     if (folder.empty()) continue;
     folders.add(folder);
     folders.add_toolkit(folder);
     folders.add_packages(folder);
   }
-  for (const char* name : {"CUDA_HOME", "CUDA_PATH"}) folders.add_toolkit(from_environment(name));
+  for (const char* name : {"CUDA_HOME", "CUDA_PATH"}) folders.add_toolkit(environment::text(name));
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"})
-    if (const std::string root = from_environment(name); !root.empty())
+    if (const std::string root = environment::text(name); !root.empty())
       folders.add_packages(root + "/lib/python3*/site-packages");
   folders.add_toolkit("/usr/local/cuda");
   folders.add_toolkit("/usr/local/cuda-*");

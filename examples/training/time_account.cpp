@@ -1,4 +1,4 @@
-#include "examples/vit_caltech101/report/time_account.h"
+#include "examples/training/time_account.h"
 
 #include "platform/decimal.h"
 
@@ -34,7 +34,7 @@ double made_at() {
   std::string field;
   for (int i = 3; i <= 22; ++i) fields >> field;
   const double now = seconds_since_boot();
-  const double ticks = fields ? decimal_number(field).value_or(-1) : -1;
+  const double ticks = fields ? booster::decimal_number(field).value_or(-1) : -1;
   return ticks < 0 ? now : std::min(now, ticks / static_cast<double>(sysconf(_SC_CLK_TCK)));
 }
 

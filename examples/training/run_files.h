@@ -2,7 +2,7 @@
 // TensorBoard's event files. Only rank 0 has them. For one thread.
 #pragma once
 
-#include "examples/vit_caltech101/report/metrics.h"
+#include "examples/training/metrics.h"
 
 #include <nlohmann/json.hpp>
 

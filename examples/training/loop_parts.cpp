@@ -1,6 +1,6 @@
-#include "examples/vit_caltech101/loop_parts.h"
+#include "examples/training/loop_parts.h"
 
-#include "examples/vit_caltech101/report/metrics.h"
+#include "examples/training/metrics.h"
 
 #include <algorithm>
 #include <string>
@@ -21,6 +21,13 @@ Criterion share_of_step(const Booster& booster, const Criterion& loss_fn, int64_
 }
 
 }  // namespace
+
+void check_all_ranks_train(const Booster& booster, const World& world) {
+  const Plugin& plugin = booster.plugin();
+  check(plugin.group().size() == world.size,
+        "booster.plugin: {} trains on {} rank; got {} ranks, want torch_ddp", plugin.name(),
+        plugin.group().size(), world.size);
+}
 
 int64_t steps_of_epoch(const DataLoader& data, int64_t accumulate) {
   return (data.size() + accumulate - 1) / accumulate;

@@ -7,14 +7,14 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 
 // The elements first, first + 1, ... of a run.
-struct Group {
+struct ElementGroup {
   int64_t first;
   int count;  // at the end of the run, less than the arrays below
 };
 
 // Reads raw elements; leaves array elements beyond the group unchanged.
 template <class T, int size>
-__device__ void read_group(T (&to)[size], const void* run, Group group) {
+__device__ void read_group(T (&to)[size], const void* run, ElementGroup group) {
   using Whole = Pack<T, size>;
   const T* p = static_cast<const T*>(run) + group.first;
   if (group.count == size && Whole::fits(p)) {
@@ -27,7 +27,7 @@ __device__ void read_group(T (&to)[size], const void* run, Group group) {
     if (i < group.count) to[i] = p[i];
 }
 template <class T, int size>
-__device__ void write_group(void* run, Group group, const T (&from)[size]) {
+__device__ void write_group(void* run, ElementGroup group, const T (&from)[size]) {
   using Whole = Pack<T, size>;
   T* p = static_cast<T*>(run) + group.first;
   if (group.count == size && Whole::fits(p)) {
@@ -41,7 +41,7 @@ __device__ void write_group(void* run, Group group, const T (&from)[size]) {
 }
 // Loads elements of a dtype that is known at run time, in the compute type.
 template <class C, int size>
-__device__ void load_group(C (&to)[size], const void* run, DType dtype, Group group) {
+__device__ void load_group(C (&to)[size], const void* run, DType dtype, ElementGroup group) {
   visit_floating(dtype, [&](auto* type) {
     __typeof__(*type) element[size] = {};
     read_group(element, run, group);
@@ -50,7 +50,7 @@ __device__ void load_group(C (&to)[size], const void* run, DType dtype, Group gr
   });
 }
 template <class C, int size>
-__device__ void store_group(void* run, DType dtype, Group group, const C (&from)[size]) {
+__device__ void store_group(void* run, DType dtype, ElementGroup group, const C (&from)[size]) {
   visit_floating(dtype, [&](auto* type) {
     __typeof__(*type) element[size];
 #pragma unroll

@@ -1,4 +1,4 @@
-#include "kernels/cuda/runtime/moments.h"
+#include "kernels/cuda/runtime/events.h"
 
 #include "kernels/cuda/runtime/call.cuh"
 #include "kernels/cuda/runtime/device.h"
@@ -7,20 +7,20 @@
 namespace booster::kernels::cuda {
 namespace {
 
-class EventMoment final : public Moment {
+class StreamEvent final : public Event {
  public:
-  EventMoment(int device, cudaStream_t stream) : device_(device) {
+  StreamEvent(int device, cudaStream_t stream) : device_(device) {
     CUDA_CALL(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
     const cudaError_t status = cudaEventRecord(event_, stream);
     if (status != cudaSuccess) cudaEventDestroy(event_);
     require(status, "cudaEventRecord");
   }
   // Never throws, since the runtime may already have ended.
-  ~EventMoment() override {
+  ~StreamEvent() override {
     const UnrecordedCall unrecorded;
     cudaEventDestroy(event_);
   }
-  EventMoment(const EventMoment&) = delete;
+  StreamEvent(const StreamEvent&) = delete;
 
   bool is_past() override {
     const UnrecordedCall unrecorded;
@@ -48,9 +48,9 @@ class EventMoment final : public Moment {
 
 }  // namespace
 
-std::shared_ptr<Moment> mark_stream(int device, cudaStream_t stream) {
+std::shared_ptr<Event> mark_stream(int device, cudaStream_t stream) {
   use(device);
-  return std::make_shared<EventMoment>(device, stream);
+  return std::make_shared<StreamEvent>(device, stream);
 }
 
 }  // namespace booster::kernels::cuda

@@ -1,4 +1,4 @@
-#include "examples/vit_caltech101/agreement.h"
+#include "examples/training/agreement.h"
 
 #include <optional>
 

@@ -3,9 +3,9 @@
 
 namespace booster::kernels {
 
-class Moment {
+class Event {
  public:
-  virtual ~Moment() = default;
+  virtual ~Event() = default;
   virtual bool is_past() = 0;
   // Blocks the calling thread until it is past.
   virtual void wait() = 0;

@@ -1,6 +1,6 @@
-#include "examples/vit_caltech101/output_folder.h"
+#include "examples/training/output_folder.h"
 
-#include "examples/vit_caltech101/report/console.h"
+#include "examples/training/console.h"
 #include "platform/json/json_text.h"
 
 #include <booster/booster.h>

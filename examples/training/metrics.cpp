@@ -1,4 +1,4 @@
-#include "examples/vit_caltech101/report/metrics.h"
+#include "examples/training/metrics.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "examples/vit_caltech101/non_finite.h"
+#include "examples/training/non_finite.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "examples/vit_caltech101/report/console.h"
+#include "examples/training/console.h"
 
 #include <booster/booster.h>
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
-#include "examples/vit_caltech101/report/run_files.h"
+#include "examples/training/run_files.h"
 
-#include "examples/vit_caltech101/report/console.h"
+#include "examples/training/console.h"
 
 #include <booster/booster.h>
 
@@ -44,11 +44,10 @@ std::vector<report::EventScalar> event_scalars(const nlohmann::json& line) {
   std::vector<report::EventScalar> scalars;
   for (const auto& [name, value] : line.items()) {
     if (name == "step" || name == "epoch" || !(value.is_number() || value.is_null())) continue;
-    scalars.push_back({name.starts_with(validation)
-                           ? "validation/" + name.substr(validation.size())
-                           : "train/" + name,
-                       value.is_null() ? std::numeric_limits<double>::quiet_NaN()
-                                       : value.get<double>()});
+    scalars.push_back(
+        {name.starts_with(validation) ? "validation/" + name.substr(validation.size())
+                                      : "train/" + name,
+         value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>()});
   }
   return scalars;
 }

@@ -1,6 +1,6 @@
-#include "examples/vit_caltech101/report/progress.h"
+#include "examples/training/progress.h"
 
-#include "examples/vit_caltech101/report/console.h"
+#include "examples/training/console.h"
 
 #include <booster/booster.h>
 #include <fmt/format.h>

@@ -7,6 +7,9 @@
 
 namespace example {
 
+// Throws unless the plugin trains on all ranks, as `single` does not.
+void check_all_ranks_train(const booster::Booster& booster, const booster::World& world);
+
 // Returns the steps of an epoch, of `accumulate` batches each. The last step takes the batches that
 // are left and averages over them, so that no batch is wasted.
 int64_t steps_of_epoch(const booster::DataLoader& data, int64_t accumulate);

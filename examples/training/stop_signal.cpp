@@ -1,4 +1,4 @@
-#include "examples/vit_caltech101/stop_signal.h"
+#include "examples/training/stop_signal.h"
 
 #include <atomic>
 #include <csignal>
