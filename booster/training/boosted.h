@@ -32,7 +32,7 @@ class BoostedModel {
   // Sends rank 0's saved buffers, such as the statistics of batch normalisation, to all ranks. Each
   // step does so already. All ranks call it, before an evaluation that follows training passes
   // without a step.
-  void share_buffers() const { session_->plugin->share_buffers(); }
+  void share_buffers() const { session_->plugin->sync_params({}); }
   // For the library's own use.
   Session& session() const { return *session_; }
 

@@ -14,7 +14,6 @@
 #pragma once
 
 #include "core/nn/module.h"
-#include "core/nn/no_options.h"
 #include "mixed_precision/apex/apex_properties.h"
 #include "mixed_precision/interface/precision.h"
 #include "mixed_precision/ops/op_policies.h"
@@ -31,7 +30,6 @@ class ApexAmp {
  public:
   // Throws as resolve() does.
   explicit ApexAmp(FP16ApexOptions options = {});
-  explicit ApexAmp(NoOptions) : ApexAmp() {}
   const ApexProperties& properties() const { return properties_; }
 
   // --- before initialize, for O1: an op by our name or torch's. Throw for an unknown op or a late

@@ -14,7 +14,6 @@
 // corrupts parameters there. A gradient that overflows when it is unscaled counts as an overflow.
 #pragma once
 
-#include "core/nn/no_options.h"
 #include "mixed_precision/scaling/loss_scaler.h"
 
 #include <utility>
@@ -54,7 +53,6 @@ class ScaledStepReport {
 class GradScaler {
  public:
   explicit GradScaler(GradScalerOptions options = {});
-  explicit GradScaler(NoOptions) : GradScaler() {}
 
   // Returns loss * scale, on the tape.
   Tensor scale(const Tensor& loss);

@@ -8,17 +8,15 @@
 // in Apex.
 #pragma once
 
-#include "core/nn/no_options.h"
 #include "mixed_precision/apex/apex_amp.h"
 #include "mixed_precision/interface/precision.h"
 
 namespace booster {
 
-class FP16ApexMixedPrecision : public Precision {
+class FP16Apex : public Precision {
  public:
   // Throws as resolve() does, and for functions that are not ops.
-  explicit FP16ApexMixedPrecision(FP16ApexOptions options = {});
-  explicit FP16ApexMixedPrecision(NoOptions) : FP16ApexMixedPrecision() {}
+  explicit FP16Apex(FP16ApexOptions options = {});
 
   const char* name() const override { return "fp16_apex"; }
   void prepare(const Model& model, const Optimizers& optimizers) override;

@@ -6,7 +6,6 @@
 // divides by the doubled scale in steps in which the scale grows.
 #pragma once
 
-#include "core/nn/no_options.h"
 #include "mixed_precision/interface/precision.h"
 #include "mixed_precision/scaling/scaled_step.h"
 
@@ -24,11 +23,10 @@ struct FP16NaiveOptions {
   bool log_num_zeros_in_grad = false;  // reports how many gradients are 0; waits for the device
 };
 
-class FP16NaiveMixedPrecision : public Precision {
+class FP16Naive : public Precision {
  public:
   // Throws for an option out of range, or a first scale outside the limits.
-  explicit FP16NaiveMixedPrecision(FP16NaiveOptions options = {});
-  explicit FP16NaiveMixedPrecision(NoOptions) : FP16NaiveMixedPrecision() {}
+  explicit FP16Naive(FP16NaiveOptions options = {});
 
   const char* name() const override { return "fp16_naive"; }
   void prepare(const Model& model, const Optimizers& optimizers) override;

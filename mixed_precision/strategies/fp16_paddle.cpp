@@ -54,7 +54,7 @@ double saved(const PrecisionState& state, const char* key) {
 
 }  // namespace
 
-FP16PaddleMixedPrecision::FP16PaddleMixedPrecision(FP16PaddleOptions options)
+FP16Paddle::FP16Paddle(FP16PaddleOptions options)
     : settings_(resolved(options)), step_(settings_.scaler, settings_.master_grad) {
   for (const DeviceType device : {DeviceType::cpu, DeviceType::cuda}) {
     const auto i = static_cast<size_t>(device);
@@ -66,7 +66,7 @@ FP16PaddleMixedPrecision::FP16PaddleMixedPrecision(FP16PaddleOptions options)
 }
 
 // Batch statistics need f32; the other normalisations overflow too easily in f16.
-bool FP16PaddleMixedPrecision::stays_f32(const std::string& name, const Module& module) const {
+bool FP16Paddle::stays_f32(const std::string& name, const Module& module) const {
   if (!module.own(Role::batch_norm).empty()) return true;
   if (settings_.lower == DType::f16 && !module.own(Role::layer_norm).empty()) return true;
   return std::any_of(
@@ -74,12 +74,12 @@ bool FP16PaddleMixedPrecision::stays_f32(const std::string& name, const Module& 
       [&](const std::string& layer) { return layer == module.kind() || lies_in(name, layer); });
 }
 
-void FP16PaddleMixedPrecision::check_fits(const Model& model) const {
+void FP16Paddle::check_fits(const Model& model) const {
   check_layers(model, settings_.excluded_layers);
   tensors_called(model, settings_.black_varnames);
 }
 
-void FP16PaddleMixedPrecision::prepare(const Model& model, const Optimizers& optimizers) {
+void FP16Paddle::prepare(const Model& model, const Optimizers& optimizers) {
   step_.serve(optimizers);
   const std::vector<Tensor> black = tensors_called(model, settings_.black_varnames);
   for (size_t i = 0; i < inside_.size(); ++i) {
@@ -98,47 +98,47 @@ void FP16PaddleMixedPrecision::prepare(const Model& model, const Optimizers& opt
     if (is_16_bit(parameter.dtype())) keep_grad_in_f32(parameter);
 }
 
-const OpPolicy* FP16PaddleMixedPrecision::policy(Device device) const {
+const OpPolicy* FP16Paddle::policy(Device device) const {
   if (settings_.level == PaddleLevel::O0) return nullptr;
   return &(settings_.guard ? outside_ : inside_)[static_cast<size_t>(device.type)];
 }
 
-void FP16PaddleMixedPrecision::begin_loss(const ScaleLossOptions& options,
+void FP16Paddle::begin_loss(const ScaleLossOptions& options,
                                           const Optimizers& optimizers) {
   Precision::begin_loss(options, optimizers);
   if (settings_.scales) step_.begin();
 }
 
-Tensor FP16PaddleMixedPrecision::scale(const Tensor& loss) {
+Tensor FP16Paddle::scale(const Tensor& loss) {
   return settings_.scales ? step_.scale(loss) : loss;
 }
 
-void FP16PaddleMixedPrecision::unscale(Optimizer& optimizer) {
+void FP16Paddle::unscale(Optimizer& optimizer) {
   if (settings_.scales) step_.unscale(optimizer);
 }
 
-Tensor FP16PaddleMixedPrecision::gradient_factor(const Optimizer& optimizer) const {
+Tensor FP16Paddle::gradient_factor(const Optimizer& optimizer) const {
   return settings_.scales ? step_.pending_inverse(optimizer) : Tensor();
 }
 
-Verdict FP16PaddleMixedPrecision::inspect(Optimizer& optimizer) {
+Verdict FP16Paddle::inspect(Optimizer& optimizer) {
   return settings_.scales ? step_.inspect(optimizer) : Verdict{};
 }
 
-void FP16PaddleMixedPrecision::abandon(const Optimizer& optimizer) {
+void FP16Paddle::abandon(const Optimizer& optimizer) {
   if (settings_.scales) step_.abandon(optimizer);
 }
 
-void FP16PaddleMixedPrecision::update(const Verdict& verdict) {
+void FP16Paddle::update(const Verdict& verdict) {
   if (settings_.scales) step_.update(verdict);
 }
 
-double FP16PaddleMixedPrecision::loss_scale(int loss_id) const {
+double FP16Paddle::loss_scale(int loss_id) const {
   const double none = Precision::loss_scale(loss_id);
   return settings_.scales ? step_.scaler().get_scale() : none;
 }
 
-PrecisionState FP16PaddleMixedPrecision::state() const {
+PrecisionState FP16Paddle::state() const {
   if (!settings_.scales) return {};
   const LossScalePolicy& law = step_.scaler().policy();
   const LossScaleState now = step_.scaler().state();
@@ -152,7 +152,7 @@ PrecisionState FP16PaddleMixedPrecision::state() const {
           {"use_dynamic_loss_scaling", law.dynamic ? 1.0 : 0.0}};
 }
 
-void FP16PaddleMixedPrecision::load(const PrecisionState& state) {
+void FP16Paddle::load(const PrecisionState& state) {
   if (!settings_.scales) return;
   LossScalePolicy law = step_.scaler().policy();
   law.growth = saved(state, "incr_ratio");

@@ -10,7 +10,6 @@
 // With it, each backward pass accumulates them in f32.
 #pragma once
 
-#include "core/nn/no_options.h"
 #include "mixed_precision/interface/precision.h"
 #include "mixed_precision/paddle/paddle_options.h"
 #include "mixed_precision/scaling/scaled_step.h"
@@ -19,11 +18,10 @@
 
 namespace booster {
 
-class FP16PaddleMixedPrecision : public Precision {
+class FP16Paddle : public Precision {
  public:
   // Throws as resolved() in paddle_options.h.
-  explicit FP16PaddleMixedPrecision(FP16PaddleOptions options = {});
-  explicit FP16PaddleMixedPrecision(NoOptions) : FP16PaddleMixedPrecision() {}
+  explicit FP16Paddle(FP16PaddleOptions options = {});
 
   const char* name() const override { return "fp16_paddle"; }
   // Throws for excluded_layers or custom_black_varnames that the model does not have.

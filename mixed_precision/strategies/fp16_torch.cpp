@@ -17,64 +17,64 @@ void check_gradients(const Optimizer& optimizer) {
 
 }  // namespace
 
-FP16TorchMixedPrecision::FP16TorchMixedPrecision(GradScalerOptions options)
+FP16Torch::FP16Torch(GradScalerOptions options)
     : options_(options), step_(torch_loss_scaler(options)) {}
 
-void FP16TorchMixedPrecision::prepare(const Model&, const Optimizers& optimizers) {
+void FP16Torch::prepare(const Model&, const Optimizers& optimizers) {
   step_.serve(optimizers);
 }
 
-const OpPolicy* FP16TorchMixedPrecision::policy(Device device) const {
+const OpPolicy* FP16Torch::policy(Device device) const {
   static const OpPolicy cpu = torch_autocast_policy(DeviceType::cpu, DType::f16);
   static const OpPolicy cuda = torch_autocast_policy(DeviceType::cuda, DType::f16);
   return device.type == DeviceType::cuda ? &cuda : &cpu;
 }
 
-void FP16TorchMixedPrecision::begin_loss(const ScaleLossOptions& options,
+void FP16Torch::begin_loss(const ScaleLossOptions& options,
                                          const Optimizers& optimizers) {
   Precision::begin_loss(options, optimizers);
   if (options_.enabled) step_.begin();
 }
 
-Tensor FP16TorchMixedPrecision::scale(const Tensor& loss) {
+Tensor FP16Torch::scale(const Tensor& loss) {
   return options_.enabled ? step_.scale(loss) : loss;
 }
 
-void FP16TorchMixedPrecision::unscale(Optimizer& optimizer) {
+void FP16Torch::unscale(Optimizer& optimizer) {
   if (!options_.enabled) return;
   check_gradients(optimizer);
   step_.unscale(optimizer);
 }
 
-Tensor FP16TorchMixedPrecision::gradient_factor(const Optimizer& optimizer) const {
+Tensor FP16Torch::gradient_factor(const Optimizer& optimizer) const {
   return options_.enabled ? step_.pending_inverse(optimizer) : Tensor();
 }
 
-Verdict FP16TorchMixedPrecision::inspect(Optimizer& optimizer) {
+Verdict FP16Torch::inspect(Optimizer& optimizer) {
   if (!options_.enabled) return {};
   step_.scaler().check_start();
   check_gradients(optimizer);
   return step_.inspect(optimizer);
 }
 
-void FP16TorchMixedPrecision::update(const Verdict& verdict) {
+void FP16Torch::update(const Verdict& verdict) {
   if (options_.enabled) step_.update(verdict);
 }
 
-double FP16TorchMixedPrecision::loss_scale(int loss_id) const {
+double FP16Torch::loss_scale(int loss_id) const {
   const double none = Precision::loss_scale(loss_id);
   return options_.enabled ? step_.scaler().get_scale() : none;
 }
 
-PrecisionState FP16TorchMixedPrecision::state() const {
+PrecisionState FP16Torch::state() const {
   return options_.enabled ? torch_state(options_, step_.scaler()) : PrecisionState{};
 }
 
-void FP16TorchMixedPrecision::load(const PrecisionState& state) {
+void FP16Torch::load(const PrecisionState& state) {
   if (options_.enabled) load_torch_state(state, options_, step_.scaler());
 }
 
-void FP16TorchMixedPrecision::set_growth_interval(int64_t steps) {
+void FP16Torch::set_growth_interval(int64_t steps) {
   options_.growth_interval = steps;
   step_.scaler().set_policy(torch_loss_scale_policy(options_));
 }

@@ -3,18 +3,16 @@
 // skipped if its gradients are not finite.
 #pragma once
 
-#include "core/nn/no_options.h"
 #include "mixed_precision/interface/precision.h"
 #include "mixed_precision/scaling/grad_scaler.h"
 #include "mixed_precision/scaling/scaled_step.h"
 
 namespace booster {
 
-class FP16TorchMixedPrecision : public Precision {
+class FP16Torch : public Precision {
  public:
   // Throws as GradScaler does.
-  explicit FP16TorchMixedPrecision(GradScalerOptions options = {});
-  explicit FP16TorchMixedPrecision(NoOptions) : FP16TorchMixedPrecision() {}
+  explicit FP16Torch(GradScalerOptions options = {});
 
   const char* name() const override { return "fp16"; }
   void prepare(const Model& model, const Optimizers& optimizers) override;

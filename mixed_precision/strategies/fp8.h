@@ -8,7 +8,6 @@
 // number of rows: padding them with zeros gives the same results.
 #pragma once
 
-#include "core/nn/no_options.h"
 #include "mixed_precision/fp8/fp8_linear.h"
 #include "mixed_precision/scaling/overflow_memory.h"
 
@@ -31,11 +30,10 @@ struct FP8Options {
   bool skip_non_finite = true;  // check gradients and quantized tensors before a step
 };
 
-class FP8MixedPrecision : public Precision {
+class FP8 : public Precision {
  public:
   // Throws if an option is out of range.
-  explicit FP8MixedPrecision(FP8Options options = {});
-  explicit FP8MixedPrecision(NoOptions) : FP8MixedPrecision() {}
+  explicit FP8(FP8Options options = {});
 
   const char* name() const override { return "fp8"; }
   // Throws if a name in `exclude` matches no linear layer.

@@ -367,7 +367,7 @@ TEST_CASE("verbosity 2 tells of an overflow with the next loss, in Apex's words"
 TEST_CASE("verbosity decides whether the resolved properties are told") {
   Model model = net();
   Optimizer optimizer = SGD(model.parameters(), {.lr = 0.1});
-  FP16ApexMixedPrecision loud({.opt_level = "O0"}), silent({.opt_level = "O0", .verbosity = 0});
+  FP16Apex loud({.opt_level = "O0"}), silent({.opt_level = "O0", .verbosity = 0});
   loud.prepare(model, optimizer);
   silent.prepare(model, optimizer);
   const auto lines = loud.take_notes();

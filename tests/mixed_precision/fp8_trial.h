@@ -12,12 +12,12 @@ namespace booster::testing {
 struct Trial {
   Model model;
   Optimizer optimizer;
-  FP8MixedPrecision precision;
+  FP8 precision;
 };
 
 inline Trial trial(Model model, FP8Options options) {
   Optimizer optimizer = SGD(model.parameters(), {.lr = 0.05});
-  Trial made{model, optimizer, FP8MixedPrecision(std::move(options))};
+  Trial made{model, optimizer, FP8(std::move(options))};
   made.precision.check_fits(made.model);
   made.precision.prepare(made.model, made.optimizer);
   return made;

@@ -17,7 +17,7 @@ namespace {
 
 // A step as in a Booster, without ranks.
 struct NaiveTraining {
-  FP16NaiveMixedPrecision precision;
+  FP16Naive precision;
   std::shared_ptr<Weight> module = std::make_shared<Weight>(zeros({1}));
   Optimizer optimizer = SGD(Model(module).parameters(), {.lr = 1});
 
@@ -97,7 +97,7 @@ TEST_CASE("everything inside is f16; inputs of other kinds, outputs and the loss
 
 TEST_CASE("options out of range are errors") {
   const auto refuses = [](FP16NaiveOptions options) {
-    CHECK_THROWS_AS(FP16NaiveMixedPrecision{options}, Error);
+    CHECK_THROWS_AS(FP16Naive{options}, Error);
   };
   refuses({.initial_scale = 0});
   refuses({.growth_factor = 1});
@@ -105,7 +105,7 @@ TEST_CASE("options out of range are errors") {
   refuses({.initial_scale = 2, .min_scale = 4});
   refuses({.initial_scale = 8, .max_scale = 4});
   refuses({.hysteresis = -1});
-  CHECK_NOTHROW(FP16NaiveMixedPrecision({.min_scale = 0, .max_scale = 0}));
+  CHECK_NOTHROW(FP16Naive({.min_scale = 0, .max_scale = 0}));
 }
 
 TEST_CASE("gradients of a loss that was not scaled are an error; no gradients are none") {

@@ -24,7 +24,7 @@ using booster::testing::Weight;
 
 namespace {
 
-using Paddle = FP16PaddleMixedPrecision;
+using Paddle = FP16Paddle;
 
 Tensor halves(DType dtype) { return full({2, 2}, 0.5, {.dtype = dtype}); }
 

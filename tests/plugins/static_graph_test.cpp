@@ -91,7 +91,7 @@ class Passes {
   Optimizer optimizer_ = SGD(model_.parameters(), {.lr = 1});
   std::vector<std::vector<size_t>> uses_;
   World world_;
-  TorchDDPPlugin plugin_;
+  TorchDdp plugin_;
   std::vector<std::optional<double>> want_;
   bool is_local_ = false;
 };
@@ -136,7 +136,7 @@ TEST_CASE("rank: another graph" * doctest::skip()) {
   const World world = launch_from_env();
   Model model(std::make_shared<Holder>());
   SGD optimizer(model.parameters(), {.lr = 1});
-  TorchDDPPlugin plugin({.static_graph = true});
+  TorchDdp plugin({.static_graph = true});
   plugin.shard(model, optimizer);
   plugin.prepare(model, optimizer);
   const auto pass = [&](std::vector<size_t> uses) {
