@@ -1,7 +1,6 @@
 #include "mixed_precision/strategies/bf16.h"
 
-#include "mixed_precision/interface/model_cast.h"
-#include "mixed_precision/ops/op_policies.h"
+#include "platform/copies.h"
 
 #include <algorithm>
 #include <iterator>
@@ -71,6 +70,10 @@ const OpPolicy* BF16::policy(Device device) const {
 
 Tensor BF16::cast_input(const Tensor& x) const {
   return casts() && is_floating(x.dtype()) ? cast(x, DType::bf16) : x;
+}
+
+PrecisionMaker BF16MixedPrecision(BF16Options options) {
+  return copies_of<Precision>(BF16(std::move(options)));
 }
 
 }  // namespace booster

@@ -11,21 +11,12 @@
 // parameter) for the next step.
 #pragma once
 
-#include "mixed_precision/interface/precision.h"
+#include "mixed_precision/built_in.h"
 #include "mixed_precision/scaling/overflow_memory.h"
 
 #include <array>
 
 namespace booster {
-
-struct BF16Options {
-  std::string style = "autocast";
-  bool master_weights = true;      // cast: f32 masters
-  std::string update = "nearest";  // cast without masters: rounding of the new weights
-  int64_t seed = 0;                // of stochastic rounding; the same on all ranks
-  bool skip_non_finite = true;     // check the gradients before a step (one read of them)
-  bool round_gradients = false;    // autocast: weight gradients to bf16, as torch does
-};
 
 class BF16 : public Precision {
  public:

@@ -1,7 +1,8 @@
 #include "mixed_precision/strategies/fp64.h"
 
 #include "core/autograd/functions.h"
-#include "mixed_precision/interface/model_cast.h"
+#include "mixed_precision/built_in.h"
+#include "platform/copies.h"
 
 namespace booster {
 
@@ -19,5 +20,7 @@ Tensor FP64::cast_input(const Tensor& x) const { return in_f64(x); }
 
 // Casts the result of a custom module that casts for itself, so that losses are f64 as well.
 Tensor FP64::cast_output(const Tensor& y) const { return in_f64(y); }
+
+PrecisionMaker FP64Precision() { return copies_of<Precision>(FP64()); }
 
 }  // namespace booster

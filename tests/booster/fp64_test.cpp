@@ -4,7 +4,7 @@
 #include "core/nn/models/mlp.h"
 #include "core/nn/models/resnet.h"
 #include "core/nn/models/vit.h"
-#include "mixed_precision/interface/model_cast.h"
+#include "mixed_precision/interface/precision.h"
 #include "tests/capture_part.h"
 #include "tests/nn/golden.h"
 

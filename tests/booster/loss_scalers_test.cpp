@@ -62,7 +62,7 @@ TEST_CASE("checkpoints hold every loss's scaler and the masters: a resumed train
   first.train(0, 3, 1);
   save_training(folder.path(), first.boosted, {.step = 3});
   REQUIRE(resume_training(folder.path(), second.boosted, [](const std::string&) {}));
-  const PrecisionState state = second.boosted.model.session().precision->state();
+  const PrecisionNumbers state = second.boosted.model.session().precision->state();
   CHECK(state.at("loss_scaler0.loss_scale") == 65536);
   CHECK(state.at("loss_scaler1.loss_scale") == 32768);
   CHECK(state.at("loss_scaler0.unskipped") == 3);

@@ -291,8 +291,8 @@ TEST_CASE("state holds every scaler's counters, and loading it is all or nothing
   Loop first({.opt_level = "O2", .num_losses = 2});
   first.step(0.5);
   first.lose(INFINITY, {.loss_id = 1});
-  const PrecisionState state = first.amp.state();
-  CHECK(state == PrecisionState{{"loss_scaler0.loss_scale", 65536},
+  const PrecisionNumbers state = first.amp.state();
+  CHECK(state == PrecisionNumbers{{"loss_scaler0.loss_scale", 65536},
                                 {"loss_scaler0.unskipped", 1},
                                 {"loss_scaler1.loss_scale", 32768},
                                 {"loss_scaler1.unskipped", 0}});

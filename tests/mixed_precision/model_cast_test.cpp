@@ -1,5 +1,5 @@
 // Models in 16 bits with f32 masters.
-#include "mixed_precision/interface/model_cast.h"
+#include "mixed_precision/interface/precision.h"
 
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"

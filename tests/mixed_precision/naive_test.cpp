@@ -70,7 +70,7 @@ TEST_CASE("hysteresis counts overflows since the last growth; every overflow ski
     CHECK(training.precision.scaler().get_scale() == scales[i]);
   }
   CHECK(training.precision.state() ==
-        PrecisionState{{"scale", 256}, {"good_steps", 2}, {"bad_steps", 3}});
+        PrecisionNumbers{{"scale", 256}, {"good_steps", 2}, {"bad_steps", 3}});
 }
 
 TEST_CASE("clipping sees true gradients, and small ones are not lost in f16") {

@@ -260,8 +260,8 @@ TEST_CASE("counters go on where they were saved, under Paddle's names") {
       .init_loss_scaling = 1024, .incr_every_n_steps = 3, .decr_every_n_nan_or_inf = 2};
   PaddleTraining first(options), second(options);
   for (double g : {1.0, 1.0, double(INFINITY)}) first.step(g);
-  const PrecisionState state = first.precision.state();
-  CHECK(state == PrecisionState{{"scale", 1024},
+  const PrecisionNumbers state = first.precision.state();
+  CHECK(state == PrecisionNumbers{{"scale", 1024},
                                 {"incr_ratio", 2},
                                 {"decr_ratio", 0.5},
                                 {"incr_every_n_steps", 3},
@@ -272,7 +272,7 @@ TEST_CASE("counters go on where they were saved, under Paddle's names") {
   second.precision.load(state);
   CHECK(second.step(INFINITY));
   CHECK(second.precision.state().at("scale") == 512);
-  PrecisionState lacking = state;
+  PrecisionNumbers lacking = state;
   lacking.erase("decr_count");
   CHECK_THROWS_WITH_AS(second.precision.load(lacking), "fp16_paddle: load: decr_count is missing",
                        Error);
