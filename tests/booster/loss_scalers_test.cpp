@@ -16,7 +16,7 @@ struct TwoLosses {
   Booster booster;
   Boosted boosted;
 
-  static FP16ApexMixedPrecision apex() {
+  static PrecisionMaker apex() {
     return FP16ApexMixedPrecision({.opt_level = "O2", .num_losses = 2, .verbosity = 0});
   }
   explicit TwoLosses(const Choice<Plugin>& plugin = SinglePlugin({.on_every_rank = true}))

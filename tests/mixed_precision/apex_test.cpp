@@ -6,7 +6,6 @@
 #include "core/nn/layers.h"
 #include "core/optim/algorithms/sgd.h"
 #include "core/optim/clip.h"
-#include "mixed_precision/apex/apex_functions.h"
 #include "tests/mixed_precision/dtype_of.h"
 #include "tests/mixed_precision/weight.h"
 

@@ -49,11 +49,10 @@ double final_loss(Precision& precision) {
     {
       const PolicyScope numbers(precision.policy({}));
       const Tensor y = model(given.x);
-      end_pass(precision, Pass::forward);
+      end_forward(precision);
       loss = cross_entropy(y, given.labels);
     }
-    booster::backward(loss);
-    end_pass(precision, Pass::backward);
+    in_pass(precision, optimizer, [&] { booster::backward(loss); });
     const Verdict verdict = precision.inspect(optimizer);
     if (verdict.found_inf.defined()) CHECK(verdict.found_inf.item() == 0);
     optimizer.step();
@@ -139,7 +138,6 @@ TEST_CASE("an infinity or nan that a cast would hide is found") {
       const auto step = [&](double value) {
         const Tensor y = forward(t, full({4, 16}, 1));
         t.precision.abandon(t.optimizer);
-        t.precision.begin_loss({}, t.optimizer);
         backward(t, y, bf16(full({4, 16}, value)));
         const Verdict verdict = t.precision.inspect(t.optimizer);
         const double found = verdict.found_inf.item();

@@ -23,23 +23,31 @@ inline Trial trial(Model model, FP8Options options) {
   return made;
 }
 
-// Ends a pass like a Booster on a single rank, which needs no agreement.
-inline void end_pass(Precision& precision, Pass pass) {
-  precision.end(pass);
-  precision.agreed(pass);
+// Ends a forward pass like a Booster on a single rank, which needs no agreement.
+inline void end_forward(Precision& precision) {
+  const SharedNumbers shared = precision.end_forward();
+  if (shared.agreed) shared.agreed();
+}
+
+// Runs a backward pass of one loss in the same way.
+inline void in_pass(Precision& precision, const Optimizer& optimizer,
+                    const std::function<void()>& backward) {
+  const LossPass pass = precision.begin_loss({.optimizers = optimizer});
+  backward();
+  const SharedNumbers shared = pass.end({});
+  if (shared.agreed) shared.agreed();
 }
 
 inline Tensor forward(Trial& t, const Tensor& x) {
   const PolicyScope numbers(t.precision.policy({}));
   Tensor y = t.model(x);
-  if (y.requires_grad()) end_pass(t.precision, Pass::forward);
+  if (y.requires_grad()) end_forward(t.precision);
   return y;
 }
 
 inline void backward(Trial& t, const Tensor& y, const Tensor& g) {
   t.optimizer.zero_grad();
-  booster::backward(y, {.grad = g});
-  end_pass(t.precision, Pass::backward);
+  in_pass(t.precision, t.optimizer, [&] { booster::backward(y, {.grad = g}); });
 }
 
 inline Tensor bf16(Tensor x) { return untracked::cast(x, DType::bf16); }

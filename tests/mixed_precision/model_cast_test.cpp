@@ -7,6 +7,7 @@
 #include "core/optim/algorithms/adam.h"
 #include "core/optim/algorithms/sgd.h"
 #include "mixed_precision/scaling/loss_scaler.h"
+#include "mixed_precision/scaling/scaled_step.h"
 #include "tests/mixed_precision/dtype_of.h"
 
 #include <doctest/doctest.h>

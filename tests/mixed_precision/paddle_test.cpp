@@ -39,8 +39,9 @@ struct PaddleTraining {
   }
   bool step(double gradient) {
     optimizer.zero_grad();
-    precision.begin_loss({}, optimizer);
-    backward(precision.scale(sum(cast(Model(module)(full({2}, gradient)), DType::f32))));
+    const LossPass pass = precision.begin_loss({.optimizers = optimizer});
+    const Tensor loss = sum(cast(Model(module)(full({2}, gradient)), DType::f32));
+    backward(pass.scale ? pass.scale(loss) : loss);
     const Verdict verdict = precision.inspect(optimizer);
     const auto on_device = [](const Tensor& t) {
       return t.defined() ? static_cast<const float*>(t.data()) : nullptr;
@@ -243,8 +244,7 @@ TEST_CASE("gradients of several passes add up in f32 with master_grad") {
   const auto gradient = [](bool master_grad) {
     PaddleTraining training({.level = "O2", .master_grad = master_grad, .init_loss_scaling = 1.0});
     for (double part : {2048.0, 1.0}) {
-      training.precision.begin_loss({}, training.optimizer);
-      backward(training.precision.scale(
+      backward(training.precision.begin_loss({.optimizers = training.optimizer}).scale(
           sum(cast(Model(training.module)(full({2}, part, {.dtype = DType::f16})), DType::f32))));
     }
     return training.module->w.grad();

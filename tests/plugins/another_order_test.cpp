@@ -32,12 +32,12 @@ void take_over(Plugin& plugin, const Model& model, const Optimizer& optimizer) {
 }
 
 void train_with(Plugin& plugin, Module& expert) {
-  plugin.begin(Pass::forward, true);
+  PassScope forward = plugin.begin({.pass = Pass::forward});
   const Tensor y = sum(expert(ones({2, 4})));
-  plugin.end(Pass::forward);
-  plugin.begin(Pass::backward, true);
+  forward.end();
+  PassScope back = plugin.begin({.pass = Pass::backward});
   backward(y);
-  plugin.end(Pass::backward);
+  back.end();
 }
 
 // Runs two passes, each with another expert; rank 1 begins with the second unless `same_order`.

@@ -73,9 +73,9 @@ void take_over(TorchDdp& plugin, const Model& model, const Optimizer& optimizer)
 }
 // Runs a backward pass. With `sync` the gradients are then those of all ranks.
 void run_backward(TorchDdp& plugin, const Tensor& loss, bool sync = true) {
-  plugin.begin(Pass::backward, sync);
+  PassScope pass = plugin.begin({.pass = Pass::backward, .sync = sync});
   backward(loss);
-  plugin.end(Pass::backward);
+  pass.end();
 }
 
 void check_equals_one_process(TorchDDPOptions options) {
@@ -90,7 +90,6 @@ void check_equals_one_process(TorchDDPOptions options) {
   take_over(plugin, model, optimizer);
   for (int step = 0; step < 10; ++step) {
     optimizer.zero_grad();
-    plugin.begin(Pass::forward, true);
     run_backward(plugin,
                  cross_entropy(model(share(inputs(step), world)), share(labels(), world)));
     plugin.sync_grads(optimizer);
@@ -183,9 +182,7 @@ TEST_CASE("rank: buffers" * doctest::skip()) {
   take_over(plugin, model, optimizer);
   Generator generator(static_cast<uint64_t>(world.rank));
   for (int step = 0; step < 2; ++step) {
-    plugin.begin(Pass::forward, true);
     const Tensor y = model(normal({3, 2, 4, 4}, world.rank, 1, {}, generator));
-    plugin.end(Pass::forward);
     run_backward(plugin, sum(y));
     const auto before = model.buffers()[0].tensor.to_vector<float>();
     plugin.sync_params(optimizer);
