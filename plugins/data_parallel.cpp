@@ -143,7 +143,7 @@ void DataParallelPlugin::model_has_run(const MicroStep& step) {
 }
 
 // Shares here and not around a pass: graphs may hold buffers, and one rank may evaluate alone.
-void DataParallelPlugin::sync_params(const Optimizer&) { share_buffers(); }
+void DataParallelPlugin::sync_params(const Optimizers&) { share_buffers(); }
 
 std::vector<int64_t> DataParallelPlugin::over_stages(std::vector<int64_t> numbers) const {
   if (mesh_.size("pipeline") > 1) mesh_.group("pipeline").all_reduce(numbers);

@@ -29,10 +29,8 @@ class DataParallelPlugin : public Plugin {
   Tensor forward(const Tensor& input, const MicroStep& step) override;
   Tensor run(const Tensor& input, const Tensor& target, const MicroStep& step) override;
   void agree(Tensor& numbers, Among among) override;
-  // Shares buffers after the update. A plugin that overrides it must call it as well.
-  void sync_params(const Optimizer& optimizer) override;
-  // Does nothing if the option broadcast_buffers is off.
-  void share_buffers() override;
+  // Shares buffers. A plugin that overrides it must call it as well.
+  void sync_params(const Optimizers& stepped) override;
   // Called when a call of the model has ended. Shares its buffers if no step will; notes once if
   // ranks evaluate with different buffers.
   void model_has_run(const MicroStep& step);
@@ -48,6 +46,8 @@ class DataParallelPlugin : public Plugin {
 
   // Ranks along the axes data and sequence.
   const Group& ranks() const { return group_; }
+  // Does nothing if the option broadcast_buffers is off.
+  void share_buffers();
   // Sets the sequence number of this training on these ranks, from 0; it tags its messages. Counts
   // once, before the first message.
   void number_training();

@@ -1,6 +1,7 @@
 #include "plugins/fsdp.h"
 
 #include "parallel/launch.h"
+#include "platform/copies.h"
 
 #include <limits>
 #include <utility>
@@ -24,31 +25,26 @@ int shard_size_of(const FsdpOptions& options) {
 
 }  // namespace
 
-FsdpPlugin::FsdpPlugin(FsdpOptions options)
-    : FsdpPlugin(std::move(options), launch_from_env().group()) {}
+Fsdp::Fsdp(FsdpOptions options)
+    : Fsdp(std::move(options), launch_from_env().group()) {}
 
-FsdpPlugin::FsdpPlugin(FsdpOptions options, Mesh mesh)
+Fsdp::Fsdp(FsdpOptions options, Mesh mesh)
     : ShardedStatePlugin(std::move(mesh),
                          {.gradients = {.bucket_elements = std::numeric_limits<int64_t>::max(),
                                         .free_whole = true},
                           .shard_size = shard_size_of(options),
                           .cpu_offload = options.cpu_offload}),
       options_(std::move(options)) {
+  zero_stage_ = 3;
   check(options_.prefetch >= 0, "fsdp: prefetch must be >= 0; got {}", options_.prefetch);
 }
 
-FsdpPlugin::FsdpPlugin(const FsdpPlugin& other)
+Fsdp::Fsdp(const Fsdp& other)
     : ShardedStatePlugin(other), options_(other.options_) {}
 
-FsdpPlugin::~FsdpPlugin() = default;
+Fsdp::~Fsdp() = default;
 
-Layout FsdpPlugin::layout() const {
-  Layout layout = mesh().layout();
-  layout.zero_stage = 3;
-  return layout;
-}
-
-void FsdpPlugin::shard(const Model& model, const Optimizers& optimizers) {
+void Fsdp::shard(const Model& model, const Optimizers& optimizers) {
   number_training();
   units_ = std::make_unique<ParameterUnits>(model, ranks(), shards(),
                                             ParameterUnitOptions{.wrap = options_.wrap,
@@ -60,36 +56,38 @@ void FsdpPlugin::shard(const Model& model, const Optimizers& optimizers) {
 }
 
 // A message is a unit: its whole gradients are sent when the last one is complete.
-std::vector<Parameters> FsdpPlugin::message_groups(const Parameters& parameters) const {
+std::vector<Parameters> Fsdp::message_groups(const Parameters& parameters) const {
   return units_->by_unit(parameters);
 }
 
-void FsdpPlugin::begin(Pass pass, bool sync) {
-  ShardedStatePlugin::begin(pass, sync);
-  units_->begin(pass);
-}
-
-void FsdpPlugin::end(Pass pass) {
-  units_->end(pass, holds_whole());
-  ShardedStatePlugin::end(pass);
+PassScope Fsdp::begin(const PassStart& start) {
+  PassScope scope = ShardedStatePlugin::begin(start);
+  scope.add({.end = [this, pass = start.pass] { units_->end(pass, holds_whole()); },
+             .abandon = [this, pass = start.pass] { units_->abandon(pass, holds_whole()); }});
+  units_->begin(start.pass);
+  return scope;
 }
 
 // Steps change only the parts.
-void FsdpPlugin::sync_grads(const Optimizer& optimizer) {
+void Fsdp::sync_grads(const Optimizer& optimizer) {
   units_->keep_writes();
   ShardedStatePlugin::sync_grads(optimizer);
 }
 
-void FsdpPlugin::sync_params(const Optimizer& optimizer) {
-  ShardedStatePlugin::sync_params(optimizer);
+void Fsdp::sync_params(const Optimizers& stepped) {
+  ShardedStatePlugin::sync_params(stepped);
+  if (stepped.empty()) return;
   units_->drop_all();  // the step made them stale
   if (holds_whole()) units_->gather_all();
 }
 
-void FsdpPlugin::hold_whole(bool whole) {
+void Fsdp::hold_whole(bool whole) {
   ShardedStatePlugin::hold_whole(whole);
   if (holds_whole()) units_->gather_all();
   else units_->release_all();
 }
+
+PluginMaker FsdpPlugin(FsdpOptions options) { return copies_of<Plugin>(Fsdp(std::move(options))); }
+PluginMaker FsdpPlugin(FsdpOptions options, Mesh mesh) { return copies_of<Plugin>(Fsdp(std::move(options), std::move(mesh))); }
 
 }  // namespace booster

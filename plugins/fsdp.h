@@ -12,39 +12,25 @@
 // stay from forward to backward. Inside no_sync gradients are whole.
 #pragma once
 
-#include "core/nn/no_options.h"
+#include "plugins/built_in.h"
 #include "plugins/parameters/parameter_units.h"
 #include "plugins/sharded_state.h"
 
 namespace booster {
 
-struct FsdpOptions {
-  std::string sharding = "full";  // "full": over all ranks; "hybrid": over groups of shard_size
-                                  // neighbours, each with a complete copy
-  int64_t shard_size = 0;         // 0: the ranks of one machine
-  std::vector<std::string> wrap = {};  // patterns of module names; none: the model's blocks
-  int64_t prefetch = 1;                // units gathered ahead
-  bool recompute = false;              // units keep only their inputs, and run again in backward
-  bool cpu_offload = false;  // parts and optimizer state of a GPU are in host memory, and steps run
-                             // there
-};
-
-class FsdpPlugin : public ShardedStatePlugin {
+class Fsdp : public ShardedStatePlugin {
  public:
-  explicit FsdpPlugin(FsdpOptions options = {});
-  explicit FsdpPlugin(NoOptions) : FsdpPlugin() {}
+  explicit Fsdp(FsdpOptions options = {});
   // On ranks other than all ranks of the world, or along one axis of several.
-  FsdpPlugin(FsdpOptions options, Mesh mesh);
-  FsdpPlugin(const FsdpPlugin& other);
-  ~FsdpPlugin() override;
+  Fsdp(FsdpOptions options, Mesh mesh);
+  Fsdp(const Fsdp& other);
+  ~Fsdp() override;
 
   const char* name() const override { return "fsdp"; }
-  Layout layout() const override;
   void shard(const Model& model, const Optimizers& optimizers) override;
-  void begin(Pass pass, bool sync) override;
-  void end(Pass pass) override;
+  PassScope begin(const PassStart& start) override;
   void sync_grads(const Optimizer& optimizer) override;
-  void sync_params(const Optimizer& optimizer) override;
+  void sync_params(const Optimizers& stepped) override;
   void hold_whole(bool whole) override;
 
  protected:

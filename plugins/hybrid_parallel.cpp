@@ -4,6 +4,7 @@
 #include "core/tensor/random/random.h"
 #include "core/tensor/token_layout.h"
 #include "parallel/launch.h"
+#include "platform/copies.h"
 #include "plugins/data_axis.h"
 #include "plugins/gradients/rank_norms.h"
 #include "plugins/parameters/wrapped_modules.h"
@@ -103,41 +104,30 @@ std::vector<Axis> axes_for(const HybridParallelOptions& options, int ranks) {
 
 }  // namespace
 
-HybridParallelPlugin::HybridParallelPlugin(HybridParallelOptions options)
-    : HybridParallelPlugin(std::move(options), launch_from_env().group()) {}
+HybridParallel::HybridParallel(HybridParallelOptions options)
+    : HybridParallel(std::move(options), launch_from_env().group()) {}
 
-HybridParallelPlugin::HybridParallelPlugin(HybridParallelOptions options, const Group& group)
-    : HybridParallelPlugin(options, Mesh(group, axes_for(options, group.size()))) {}
+HybridParallel::HybridParallel(HybridParallelOptions options, const Group& group)
+    : HybridParallel(options, Mesh(group, axes_for(options, group.size()))) {}
 
-HybridParallelPlugin::HybridParallelPlugin(HybridParallelOptions options, Mesh mesh)
+HybridParallel::HybridParallel(HybridParallelOptions options, Mesh mesh)
     : options_(std::move(options)),
       mesh_(std::move(mesh)),
       sequence_(sequence_mode_named(options_.sequence_parallelism_mode), mesh_),
       tensor_(std::make_shared<TensorParallel>(mesh_.group("tensor"), options_.parallel_output)),
       data_(plugin_along_data(mesh_, options_.zero_stage, options_.bucket_cap_mb)),
       batches_(mesh_) {
+  zero_stage_ = static_cast<int>(options_.zero_stage);
   if (options_.pp_size > 1)
     stages_ = std::make_shared<PipelineStages>(mesh_, pipeline_options(options_));
 }
 
-HybridParallelPlugin::HybridParallelPlugin(const HybridParallelPlugin& other)
-    : HybridParallelPlugin(other.options_, other.mesh_) {
+HybridParallel::HybridParallel(const HybridParallel& other)
+    : HybridParallel(other.options_, other.mesh_) {
   check(!other.model_, "hybrid_parallel: already serves a model; want a new plugin object");
 }
 
-HybridParallelPlugin::~HybridParallelPlugin() {
-  set_random_stream(0);
-  set_attention_method(nullptr);
-  set_token_layout({});
-}
-
-Layout HybridParallelPlugin::layout() const {
-  Layout layout = mesh_.layout();
-  layout.zero_stage = static_cast<int>(options_.zero_stage);
-  return layout;
-}
-
-void HybridParallelPlugin::shard(const Model& model, const Optimizers& optimizers) {
+void HybridParallel::shard(const Model& model, const Optimizers& optimizers) {
   model_ = model;
   share_numbers(model, optimizers, mesh_.world());
   std::vector<Module*> blocks;
@@ -151,7 +141,7 @@ void HybridParallelPlugin::shard(const Model& model, const Optimizers& optimizer
   share_norms(optimizers);
 }
 
-void HybridParallelPlugin::refuse_strangers(Optimizer optimizer) const {
+void HybridParallel::refuse_strangers(Optimizer optimizer) const {
   optimizer.on_new_group([stages = stages_](Optimizer&, const Parameters& added) {
     for (const auto& [name, tensor] : added)
       check(stages->knows(tensor),
@@ -161,7 +151,7 @@ void HybridParallelPlugin::refuse_strangers(Optimizer optimizer) const {
   });
 }
 
-void HybridParallelPlugin::share_norms(const Optimizers& optimizers) {
+void HybridParallel::share_norms(const Optimizers& optimizers) {
   for (Optimizer optimizer : optimizers) {
     stepped_.push_back({optimizer, std::make_shared<Parameters>(optimizer.parameters()),
                         GradientAgreement(mesh_)});
@@ -182,7 +172,7 @@ void HybridParallelPlugin::share_norms(const Optimizers& optimizers) {
   }
 }
 
-void HybridParallelPlugin::cut(const Model& model) {
+void HybridParallel::cut(const Model& model) {
   if (mesh_.size("tensor") * mesh_.size("sequence") == 1) return;
   TensorPlan plan = options_.tensor_plan;
   if (plan.empty()) plan = joined_traits(model.module()).tensor_plan;
@@ -199,61 +189,65 @@ void HybridParallelPlugin::cut(const Model& model) {
       model, plan, [this](const Tensor& x) { return tensor_->is_cut(x) || tensor_->is_shared(x); });
 }
 
-void HybridParallelPlugin::prepare(const Model& model, const Optimizers& optimizers) {
+void HybridParallel::prepare(const Model& model, const Optimizers& optimizers) {
   data_->prepare(model, optimizers);
 }
 
-DataLoader HybridParallelPlugin::prepare_dataloader(std::shared_ptr<const Dataset> dataset,
+DataLoader HybridParallel::prepare_dataloader(std::shared_ptr<const Dataset> dataset,
                                                     DataLoaderOptions options) const {
   return data_->prepare_dataloader(std::move(dataset), std::move(options));
 }
 
-MicroStep HybridParallelPlugin::in_streams(const MicroStep& step) {
-  MicroStep same = step;
-  same.forward_links = [this, links = step.forward_links](const Tensor& x, int first, int last) {
-    first_link_ = first;
-    return links(x, first, last);
-  };
-  return same;
-}
-
-Tensor HybridParallelPlugin::forward(const Tensor& input, const MicroStep& step) {
+Tensor HybridParallel::forward(const Tensor& input, const MicroStep& step) {
   batches_.check_same(input);
-  trains_ = step.trains;
-  if (trains_) data_->share_joined();
+  if (step.trains) data_->share_joined();
   const Tensor y =
-      stages_ ? stages_->forward(input, in_streams(step)) : Plugin::forward(input, step);
+      stages_ ? stages_->forward(input, step) : Plugin::forward(input, step);
   model_has_run(step);
   return y;
 }
 
-Tensor HybridParallelPlugin::run(const Tensor& input, const Tensor& target, const MicroStep& step) {
+Tensor HybridParallel::run(const Tensor& input, const Tensor& target, const MicroStep& step) {
   batches_.check_same(input, target);
-  trains_ = step.trains;
-  if (trains_) data_->share_joined();
+  if (step.trains) data_->share_joined();
   const Tensor loss =
-      stages_ ? stages_->run(input, target, in_streams(step)) : Plugin::run(input, target, step);
+      stages_ ? stages_->run(input, target, step) : Plugin::run(input, target, step);
   model_has_run(step);
   return loss;
 }
 
-void HybridParallelPlugin::model_has_run(const MicroStep& step) {
+void HybridParallel::model_has_run(const MicroStep& step) {
   data_->model_has_run(step);
   for (std::string& note : data_->take_notes()) add_note(std::move(note));
 }
 
 // A pipeline's gradients grow with each micro-batch, so they are exchanged along the data axis
 // after the last one.
-void HybridParallelPlugin::begin(Pass pass, bool sync) {
-  const int first_link = pass == Pass::forward ? std::exchange(first_link_, 0) : 0;
-  set_random_stream(sequence_.begin(pass, first_link));
+PassScope HybridParallel::begin(const PassStart& start) {
+  const bool exchanges_late = stages_ && start.sync && start.pass == Pass::backward;
+  PassScope scope(
+      {.end =
+           [this, exchanges_late, pass = start.pass] {
+             sequence_.end(pass);
+             if (!exchanges_late) return;
+             for (const Stepped& one : stepped_) sync_grads(one.optimizer);
+           },
+       .restore =
+           [stream = random_stream(), layout = token_layout()] {
+             set_random_stream(stream);
+             set_attention_method(nullptr);  // blocks set it; none is set between passes
+             set_token_layout(layout);
+           }});
+  set_random_stream(sequence_.begin(start.pass, start.first_link));
   set_attention_method(nullptr);
-  if (pass == Pass::forward && trains_) align_random_numbers();
-  if (pass == Pass::backward) exchanges_late_ = stages_ && sync;
-  data_->begin(pass, sync && !exchanges_late_);
+  if (start.pass == Pass::forward && start.trains) align_random_numbers();
+  PassStart along_data = start;
+  along_data.sync = start.sync && !exchanges_late;
+  scope.add(data_->begin(along_data));
+  return scope;
 }
 
-void HybridParallelPlugin::align_random_numbers() const {
+void HybridParallel::align_random_numbers() const {
   const Group ranks = mesh_.joint_group({"sequence", "tensor"});
   if (ranks.size() == 1) return;
   const RandomState mine = default_generator().state();
@@ -262,23 +256,14 @@ void HybridParallelPlugin::align_random_numbers() const {
   default_generator().set_state({static_cast<uint64_t>(state[0]), static_cast<uint64_t>(state[1])});
 }
 
-void HybridParallelPlugin::end(Pass pass) {
-  sequence_.end(pass);
-  set_random_stream(0);
-  set_attention_method(nullptr);  // a pass may have thrown midway
-  data_->end(pass);
-  if (pass == Pass::backward && std::exchange(exchanges_late_, false))
-    for (const Stepped& one : stepped_) sync_grads(one.optimizer);
-}
-
-void HybridParallelPlugin::agree(Tensor& numbers, Among among) { data_->agree(numbers, among); }
-void HybridParallelPlugin::sync_grads(const Optimizer& optimizer) {
+void HybridParallel::agree(Tensor& numbers, Among among) { data_->agree(numbers, among); }
+void HybridParallel::sync_grads(const Optimizer& optimizer) {
   data_->sync_grads(optimizer);
   for (Stepped& one : stepped_)
     if (one.optimizer == optimizer) check_gradients(one);
 }
 
-void HybridParallelPlugin::check_gradients(Stepped& stepped) const {
+void HybridParallel::check_gradients(Stepped& stepped) const {
   Parameters whole;
   for (const NamedTensor& parameter : *stepped.parameters)
     if (parameter.tensor.requires_grad() && !tensor_->is_cut(parameter.tensor))
@@ -286,25 +271,25 @@ void HybridParallelPlugin::check_gradients(Stepped& stepped) const {
   stepped.agreement.check_same(whole);
 }
 
-void HybridParallelPlugin::sync_params(const Optimizer& optimizer) {
-  data_->sync_params(optimizer);
-}
-void HybridParallelPlugin::share_buffers() { data_->share_buffers(); }
-void HybridParallelPlugin::hold_whole(bool whole) { data_->hold_whole(whole); }
+void HybridParallel::sync_params(const Optimizers& stepped) { data_->sync_params(stepped); }
+void HybridParallel::hold_whole(bool whole) { data_->hold_whole(whole); }
 
 // Joins along the data axis first: the axis's first rank then has a whole part of the layers. Those
 // ranks join parts into whole layers, and the first of them joins the stages.
-void HybridParallelPlugin::join(StateDict& state) const {
+void HybridParallel::join(StateDict& state) const {
   data_->join(state);
   if (mesh_.place("data") > 0 || mesh_.place("sequence") > 0) return;
   tensor_->join(state);
   if (stages_ && mesh_.place("tensor") == 0) stages_->join(state);
 }
 
-void HybridParallelPlugin::split(StateDict& state) const {
+void HybridParallel::split(StateDict& state) const {
   tensor_->split(state);
   if (stages_) stages_->split(state);
   data_->split(state);
 }
+
+PluginMaker HybridParallelPlugin(HybridParallelOptions options) { return copies_of<Plugin>(HybridParallel(std::move(options))); }
+PluginMaker HybridParallelPlugin(HybridParallelOptions options, const Group& group) { return copies_of<Plugin>(HybridParallel(std::move(options), group)); }
 
 }  // namespace booster

@@ -1,6 +1,7 @@
 #include "plugins/low_level_zero.h"
 
 #include "parallel/launch.h"
+#include "platform/copies.h"
 
 #include <utility>
 
@@ -12,10 +13,10 @@ constexpr const char* bucket_option = "low_level_zero: reduce_bucket_size_in_m";
 
 }  // namespace
 
-LowLevelZeroPlugin::LowLevelZeroPlugin(LowLevelZeroOptions options)
-    : LowLevelZeroPlugin(options, launch_from_env().group()) {}
+LowLevelZero::LowLevelZero(LowLevelZeroOptions options)
+    : LowLevelZero(options, launch_from_env().group()) {}
 
-LowLevelZeroPlugin::LowLevelZeroPlugin(LowLevelZeroOptions options, Mesh mesh)
+LowLevelZero::LowLevelZero(LowLevelZeroOptions options, Mesh mesh)
     : ShardedStatePlugin(
           std::move(mesh),
           {.gradients = {.bucket_elements =
@@ -23,18 +24,15 @@ LowLevelZeroPlugin::LowLevelZeroPlugin(LowLevelZeroOptions options, Mesh mesh)
                          .overlap = options.overlap_communication,
                          .free_whole = options.stage == 2},
            .gathers_late = options.overlap_allgather,
-           .cpu_offload = options.cpu_offload}),
-      stage_(static_cast<int>(options.stage)) {
+           .cpu_offload = options.cpu_offload}) {
+  zero_stage_ = static_cast<int>(options.stage);
   check(options.stage == 1 || options.stage == 2,
         "low_level_zero: unknown stage; got {}, want 1 (optimizer state) or 2 (and gradients), or "
         "fsdp (and parameters)",
         options.stage);
 }
 
-Layout LowLevelZeroPlugin::layout() const {
-  Layout layout = mesh().layout();
-  layout.zero_stage = stage_;
-  return layout;
-}
+PluginMaker LowLevelZeroPlugin(LowLevelZeroOptions options) { return copies_of<Plugin>(LowLevelZero(std::move(options))); }
+PluginMaker LowLevelZeroPlugin(LowLevelZeroOptions options, Mesh mesh) { return copies_of<Plugin>(LowLevelZero(std::move(options), std::move(mesh))); }
 
 }  // namespace booster

@@ -7,32 +7,18 @@
 // / N and some buckets remain. Inside no_sync both hold whole gradients.
 #pragma once
 
-#include "core/nn/no_options.h"
+#include "plugins/built_in.h"
 #include "plugins/sharded_state.h"
 
 namespace booster {
 
-struct LowLevelZeroOptions {
-  int64_t stage = 1;                    // 1: optimizer state; 2: also gradients
-  double reduce_bucket_size_in_m = 12;  // elements per message, in units of 2^20
-  bool overlap_communication = true;    // send buckets during backward
-  bool overlap_allgather = false;       // step does not wait for the parameters; each arrives when
-                                        // something, usually its layer, first reads or writes it
-  bool cpu_offload = false;  // a GPU's optimizer state is in host memory, and steps run there
-};
-
-class LowLevelZeroPlugin : public ShardedStatePlugin {
+class LowLevelZero : public ShardedStatePlugin {
  public:
-  explicit LowLevelZeroPlugin(LowLevelZeroOptions options = {});
-  explicit LowLevelZeroPlugin(NoOptions) : LowLevelZeroPlugin() {}
+  explicit LowLevelZero(LowLevelZeroOptions options = {});
   // On ranks other than all ranks of the world, or along one axis of several.
-  LowLevelZeroPlugin(LowLevelZeroOptions options, Mesh mesh);
+  LowLevelZero(LowLevelZeroOptions options, Mesh mesh);
 
   const char* name() const override { return "low_level_zero"; }
-  Layout layout() const override;
-
- private:
-  int stage_;
 };
 
 }  // namespace booster

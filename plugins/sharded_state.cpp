@@ -68,7 +68,9 @@ ShardedStatePlugin::ShardedStatePlugin(const ShardedStatePlugin& other)
       options_(other.options_),
       shards_(other.shards_),
       gathers_(other.gathers_),
-      gradients_(other.gradients_) {}
+      gradients_(other.gradients_) {
+  zero_stage_ = other.zero_stage_;
+}
 
 ShardedStatePlugin::~ShardedStatePlugin() {
   for (const auto& [parameter, hook] : watched_) remove_grad_ready_hook(parameter, hook);
@@ -132,15 +134,14 @@ void ShardedStatePlugin::watch(const Parameters& parameters) {
   }
 }
 
-void ShardedStatePlugin::begin(Pass pass, bool sync) {
-  if (pass == Pass::forward) return;
+PassScope ShardedStatePlugin::begin(const PassStart& start) {
+  if (start.pass == Pass::forward) return {};
   watch_new();
-  gradients_.begin(sync);
-}
-
-void ShardedStatePlugin::end(Pass pass) {
-  const NoGradGuard no_grad;
-  if (pass == Pass::backward) gradients_.end();
+  gradients_.begin(start.sync);
+  return {{.end = [this] {
+    const NoGradGuard no_grad;
+    gradients_.end();
+  }}};
 }
 
 void ShardedStatePlugin::sync_grads(const Optimizer& optimizer) {
@@ -149,8 +150,12 @@ void ShardedStatePlugin::sync_grads(const Optimizer& optimizer) {
   gradients_.exchange_local();
 }
 
-void ShardedStatePlugin::sync_params(const Optimizer& optimizer) {
-  DataParallelPlugin::sync_params(optimizer);
+void ShardedStatePlugin::sync_params(const Optimizers& stepped) {
+  DataParallelPlugin::sync_params(stepped);
+  for (const Optimizer& optimizer : stepped) gather_params(optimizer);
+}
+
+void ShardedStatePlugin::gather_params(const Optimizer& optimizer) {
   const NoGradGuard no_grad;
   const bool late = options_.gathers_late && !holds_whole();
   const auto place = std::ranges::find(optimizers(), optimizer) - optimizers().begin();

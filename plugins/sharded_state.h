@@ -22,11 +22,10 @@ class ShardedStatePlugin : public DataParallelPlugin {
 
   void shard(const Model& model, const Optimizers& optimizers) override;
   void prepare(const Model& model, const Optimizers& optimizers) override;
-  void begin(Pass pass, bool sync) override;
-  void end(Pass pass) override;
+  PassScope begin(const PassStart& start) override;
   void sync_grads(const Optimizer& optimizer) override;
   // Gathers the parameters that every rank keeps whole.
-  void sync_params(const Optimizer& optimizer) override;
+  void sync_params(const Optimizers& stepped) override;
   void hold_whole(bool whole) override { holds_ += whole ? 1 : -1; }
   void join(StateDict& state) const override;
   void split(StateDict& state) const override;
@@ -64,6 +63,8 @@ class ShardedStatePlugin : public DataParallelPlugin {
     Group group;  // keeps the group alive while a waiter needs it
   };
 
+  // Sends this rank's parts of the optimizer's parameters to all ranks, and takes theirs.
+  void gather_params(const Optimizer& optimizer);
   void offload(const Optimizers& optimizers);
   // Owns this rank's part of each of the optimizer's parameters, and of parameters that join it.
   void own(Optimizer optimizer);

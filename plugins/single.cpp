@@ -1,11 +1,12 @@
 #include "plugins/single.h"
 
 #include "parallel/launch.h"
+#include "platform/copies.h"
 #include "platform/error.h"
 
 namespace booster {
 
-SinglePlugin::SinglePlugin(SingleOptions options) {
+Single::Single(SingleOptions options) {
   if (options.on_every_rank) return;
   const World world = launch_from_env();
   const bool by_tool = world.launcher == "torchrun";
@@ -14,5 +15,7 @@ SinglePlugin::SinglePlugin(SingleOptions options) {
         "process, or on_every_rank = true if that is what you want",
         by_tool ? "booster run (or torchrun)" : world.launcher, world.size);
 }
+
+PluginMaker SinglePlugin(SingleOptions options) { return copies_of<Plugin>(Single(std::move(options))); }
 
 }  // namespace booster

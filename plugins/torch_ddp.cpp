@@ -2,6 +2,7 @@
 
 #include "core/autograd/tape.h"
 #include "parallel/launch.h"
+#include "platform/copies.h"
 #include "platform/warn.h"
 
 #include <utility>
@@ -31,23 +32,23 @@ GradientBucketOptions bucket_options(const TorchDDPOptions& options) {
 
 }  // namespace
 
-TorchDDPPlugin::TorchDDPPlugin(TorchDDPOptions options)
-    : TorchDDPPlugin(options, launch_from_env().group()) {}
+TorchDdp::TorchDdp(TorchDDPOptions options)
+    : TorchDdp(options, launch_from_env().group()) {}
 
-TorchDDPPlugin::TorchDDPPlugin(TorchDDPOptions options, Mesh mesh)
+TorchDdp::TorchDdp(TorchDDPOptions options, Mesh mesh)
     : DataParallelPlugin(std::move(mesh), options.broadcast_buffers),
       options_(std::move(options)),
       buckets_(ranks(), bucket_options(options_)) {}
 
-TorchDDPPlugin::TorchDDPPlugin(const TorchDDPPlugin& other)
+TorchDdp::TorchDdp(const TorchDdp& other)
     : DataParallelPlugin(other), options_(other.options_), buckets_(other.buckets_) {}
 
-TorchDDPPlugin::~TorchDDPPlugin() {
+TorchDdp::~TorchDdp() {
   for (size_t i = 0; i < watched_.size(); ++i)
     remove_grad_ready_hook(watched_[i].tensor, hooks_[i]);
 }
 
-void TorchDDPPlugin::prepare(const Model& model, const Optimizers& optimizers) {
+void TorchDdp::prepare(const Model& model, const Optimizers& optimizers) {
   DataParallelPlugin::prepare(model, optimizers);
   buckets_.serve(training());
   watch_new();
@@ -57,13 +58,13 @@ void TorchDDPPlugin::prepare(const Model& model, const Optimizers& optimizers) {
   warn(fmt::format("torch_ddp: found {} all_reduce operations; after fusion {}", all[0], all[1]));
 }
 
-DataLoader TorchDDPPlugin::prepare_dataloader(std::shared_ptr<const Dataset> dataset,
+DataLoader TorchDdp::prepare_dataloader(std::shared_ptr<const Dataset> dataset,
                                               DataLoaderOptions options) const {
   options.join = options_.join && options.even_shares;
   return DataParallelPlugin::prepare_dataloader(std::move(dataset), std::move(options));
 }
 
-void TorchDDPPlugin::watch_new() {
+void TorchDdp::watch_new() {
   const Parameters added = new_parameters();
   if (added.empty()) return;
   buckets_.add(added);
@@ -75,7 +76,7 @@ void TorchDDPPlugin::watch_new() {
   repacks_ |= graph_.is_known();
 }
 
-void TorchDDPPlugin::on_ready(int64_t i) {
+void TorchDdp::on_ready(int64_t i) {
   if (options_.static_graph) graph_.reach(i);
   if (graph_.is_known() && !graph_.is_used_here(i)) return;  // the end of the pass reports it
   if (exchanges_)
@@ -84,8 +85,8 @@ void TorchDDPPlugin::on_ready(int64_t i) {
     buckets_.mark_local(i);
 }
 
-void TorchDDPPlugin::begin(Pass pass, bool sync) {
-  if (pass == Pass::forward) return;
+PassScope TorchDdp::begin(const PassStart& start) {
+  if (start.pass == Pass::forward) return {};
   watch_new();
   if (options_.static_graph) graph_.begin(watched_);
   if (std::exchange(repacks_, false)) {
@@ -93,12 +94,12 @@ void TorchDDPPlugin::begin(Pass pass, bool sync) {
     awaited.resize(watched_.size());
     buckets_.pack_again(graph_.order(), awaited);
   }
-  exchanges_ = sync;
-  if (sync) buckets_.begin();
+  exchanges_ = start.sync;
+  if (start.sync) buckets_.begin();
+  return {{.end = [this] { end_backward(); }}};
 }
 
-void TorchDDPPlugin::end(Pass pass) {
-  if (pass == Pass::forward) return;
+void TorchDdp::end_backward() {
   const NoGradGuard no_grad;
   keeps_local_ = !std::exchange(exchanges_, false);
   if (keeps_local_) return;
@@ -110,7 +111,7 @@ void TorchDDPPlugin::end(Pass pass) {
 }
 
 // A gradient missing here counted as 0. If another rank had one, this rank takes the average.
-void TorchDDPPlugin::adopt_gradients_of_others() {
+void TorchDdp::adopt_gradients_of_others() {
   std::vector<uint8_t> used;
   for (const NamedTensor& parameter : watched_) used.push_back(parameter.tensor.grad().defined());
   ranks().all_reduce(used, CollectiveOp::max);
@@ -123,7 +124,7 @@ void TorchDDPPlugin::adopt_gradients_of_others() {
 
 // As above for a static graph, where no message is needed. All collectives have finished, so a rank
 // whose graph differs may throw alone; its peers see it exit.
-void TorchDDPPlugin::end_static_exchange() {
+void TorchDdp::end_static_exchange() {
   if (!graph_.is_known()) {
     graph_.learn(watched_, ranks());
     repacks_ = true;
@@ -138,7 +139,7 @@ void TorchDDPPlugin::end_static_exchange() {
 
 // For a step, or a clip, after passes without an exchange. These may have been abandoned since, so
 // ranks ask each other which gradients exist.
-void TorchDDPPlugin::sync_static() {
+void TorchDdp::sync_static() {
   if (!std::exchange(keeps_local_, false)) return;
   graph_.begin(watched_);
   buckets_.exchange_local(true);
@@ -148,7 +149,7 @@ void TorchDDPPlugin::sync_static() {
   if (any[0]) end_static_exchange();
 }
 
-void TorchDDPPlugin::sync_grads(const Optimizer& optimizer) {
+void TorchDdp::sync_grads(const Optimizer& optimizer) {
   const NoGradGuard no_grad;
   if (options_.static_graph) return sync_static();
   if (options_.find_unused_parameters) {
@@ -161,5 +162,8 @@ void TorchDDPPlugin::sync_grads(const Optimizer& optimizer) {
   check_none_missing(optimizer, "find_unused_parameters = true");
   buckets_.exchange_local(false);
 }
+
+PluginMaker TorchDDPPlugin(TorchDDPOptions options) { return copies_of<Plugin>(TorchDdp(std::move(options))); }
+PluginMaker TorchDDPPlugin(TorchDDPOptions options, Mesh mesh) { return copies_of<Plugin>(TorchDdp(std::move(options), std::move(mesh))); }
 
 }  // namespace booster

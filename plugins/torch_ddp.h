@@ -27,7 +27,7 @@
 // becomes infinite on all ranks, and loss scalers skip the step.
 #pragma once
 
-#include "core/nn/no_options.h"
+#include "plugins/built_in.h"
 #include "plugins/data_parallel.h"
 #include "plugins/gradients/gradient_buckets.h"
 #include "plugins/gradients/static_graph.h"
@@ -37,37 +37,26 @@
 
 namespace booster {
 
-struct TorchDDPOptions {
-  double bucket_cap_mb = 25;            // MiB of gradients per message, at most
-  bool find_unused_parameters = false;  // parameters may take no part in a step
-  bool broadcast_buffers = true;        // rank 0's buffers go to all after each step
-  bool gradient_as_bucket_view = true;  // gradients live in the buckets; false: copied there
-  bool static_graph = false;            // every step uses the same parameters
-  std::string comm_dtype = "";          // f32 gradients travel as "fp16" or "bf16"
-  bool join = false;                    // trains on uneven shares of the data as they are
-};
-
-class TorchDDPPlugin : public DataParallelPlugin {
+class TorchDdp : public DataParallelPlugin {
  public:
-  explicit TorchDDPPlugin(TorchDDPOptions options = {});
-  explicit TorchDDPPlugin(NoOptions) : TorchDDPPlugin() {}
+  explicit TorchDdp(TorchDDPOptions options = {});
   // Runs on other ranks than all of the world's, or along one axis of several.
-  TorchDDPPlugin(TorchDDPOptions options, Mesh mesh);
-  TorchDDPPlugin(const TorchDDPPlugin& other);
-  ~TorchDDPPlugin() override;
+  TorchDdp(TorchDDPOptions options, Mesh mesh);
+  TorchDdp(const TorchDdp& other);
+  ~TorchDdp() override;
 
   const char* name() const override { return "torch_ddp"; }
   void prepare(const Model& model, const Optimizers& optimizers) override;
   DataLoader prepare_dataloader(std::shared_ptr<const Dataset> dataset,
                                 DataLoaderOptions options) const override;
-  void begin(Pass pass, bool sync) override;
-  void end(Pass pass) override;
+  PassScope begin(const PassStart& start) override;
   void sync_grads(const Optimizer& optimizer) override;
 
  private:
   // Packs the parameters that require a gradient and are not in a bucket yet.
   void watch_new();
   void on_ready(int64_t parameter);
+  void end_backward();
   void adopt_gradients_of_others();
   void end_static_exchange();
   void sync_static();

@@ -4,11 +4,11 @@ namespace booster::testing {
 
 namespace {
 
-FP16ApexMixedPrecision apex(const char* level) {
+PrecisionMaker apex(const char* level) {
   return FP16ApexMixedPrecision({.opt_level = level, .verbosity = 0, .max_loss_scale = 256});
 }
 
-FP16PaddleMixedPrecision paddle(const char* level, bool master_grad = false) {
+PrecisionMaker paddle(const char* level, bool master_grad = false) {
   return FP16PaddleMixedPrecision({.level = level,
                                    .master_grad = master_grad,
                                    .init_loss_scaling = 256,
@@ -16,15 +16,15 @@ FP16PaddleMixedPrecision paddle(const char* level, bool master_grad = false) {
                                    .decr_every_n_nan_or_inf = 1});
 }
 
-FP16TorchMixedPrecision torch() {
+PrecisionMaker torch() {
   return FP16TorchMixedPrecision({.init_scale = 256, .growth_interval = 4});
 }
 
-FP16NaiveMixedPrecision naive() {
+PrecisionMaker naive() {
   return FP16NaiveMixedPrecision({.initial_scale = 256, .growth_interval = 4, .hysteresis = 1});
 }
 
-BF16MixedPrecision kahan() {
+PrecisionMaker kahan() {
   return BF16MixedPrecision({.style = "cast", .master_weights = false, .update = "kahan"});
 }
 

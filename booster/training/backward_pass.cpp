@@ -10,17 +10,17 @@
 namespace booster {
 
 BackwardPass::BackwardPass(const std::vector<Session*>& sessions, const ScaleLossOptions& options)
-    : sessions_(sessions), first_(*sessions[0]) {
+    : sessions_(sessions),
+      first_(*sessions[0]),
+      loss_(begin_loss(options)),
+      scope_(first_.plugin->begin(
+          {.pass = Pass::backward, .sync = first_.iteration->no_sync == 0})) {}
+
+LossPass BackwardPass::begin_loss(const ScaleLossOptions& options) {
   Iteration& iteration = *first_.iteration;
-  const bool sync = iteration.no_sync == 0;
-  check(!first_.precision->unscales_each_loss() || options.delay_unscale || sync ||
-            first_.plugin->group().size() == 1,
-        "booster.backward: {} unscales each loss, here under no_sync, where gradients are still "
-        "this rank's own; want delay_unscale for every loss but the last",
-        first_.precision->name());
   first_.settle("booster.backward");
   Optimizers named;
-  for (Session* session : sessions) {
+  for (Session* session : sessions_) {
     session->look_for_skips();  // here, so that no step waits for the device
     named.push_back(session->optimizer);
   }
@@ -28,11 +28,14 @@ BackwardPass::BackwardPass(const std::vector<Session*>& sessions, const ScaleLos
     optimizer.settle_clip();  // the new gradients are not clipped
     optimizer.forget_clipped_norm();
   }
-  first_.precision->begin_loss(options, named);
+  LossPass loss = first_.precision->begin_loss(
+      {.options = options,
+       .optimizers = named,
+       .stays_local = iteration.no_sync > 0 && first_.plugin->group().size() > 1});
   for (const Optimizer& optimizer : iteration.all)
     if (std::ranges::find(named, optimizer) == named.end()) not_named_.emplace_back(optimizer);
   for (const Optimizer& optimizer : named) await(optimizer);
-  first_.plugin->begin(Pass::backward, sync);
+  return loss;
 }
 
 // A failed pass leaves incomplete gradients if there are several ranks. A single process may use
@@ -65,19 +68,21 @@ Tensor BackwardPass::root(const Tensor& loss) const {
   for (const Session* session : sessions_)
     if (session->watcher) session->watcher->backward_begins(loss);
   const double weight = first_.iteration->joined ? 1 : first_.iteration->weight->value;
-  return first_.precision->scale(weight == 1 ? loss : loss * weight);
+  const Tensor weighted = weight == 1 ? loss : loss * weight;
+  return loss_.scale ? loss_.scale(weighted) : weighted;
 }
 
 // An optimizer whose parameters got gradients takes part even if the program did not name it.
 void BackwardPass::end() {
   const kernels::TraceScope span("backward", kernels::SpanKind::phase);
-  first_.plugin->end(Pass::backward);
+  scope_.end();
+  Optimizers unnamed;
   for (const Watch& watch : not_named_) {
     if (!watch.was_reached()) continue;
     await(watch.optimizer());
-    first_.precision->reached(watch.optimizer());
+    unnamed.push_back(watch.optimizer());
   }
-  first_.end_pass(Pass::backward);
+  if (loss_.end) first_.share(loss_.end(unnamed));
   has_ended_ = true;
   for (const Session* session : sessions_)
     if (session->watcher) session->watcher->gradients_are_known();

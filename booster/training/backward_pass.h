@@ -40,11 +40,15 @@ class BackwardPass {
     std::vector<std::pair<Tensor, int>> hooks_;
     bool reached_ = false;
   };
+  // Settles what the earlier passes left, and begins the strategy's pass.
+  LossPass begin_loss(const ScaleLossOptions& options);
   void await(const Optimizer& optimizer);
 
   std::vector<Session*> sessions_;
   Session& first_;
   std::list<Watch> not_named_;
+  LossPass loss_;
+  PassScope scope_;
   bool has_ended_ = false;
 };
 

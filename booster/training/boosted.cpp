@@ -9,7 +9,7 @@ namespace booster {
 BoostedModel::BoostedModel(std::shared_ptr<Session> session)
     : BoostedModel(session, session->model) {}
 
-void BoostedModel::share_buffers() const { session_->plugin->share_buffers(); }
+void BoostedModel::share_buffers() const { session_->plugin->sync_params({}); }
 
 Tensor BoostedModel::operator()(const Tensor& x) const { return session_->forward(model_, x); }
 

@@ -4,10 +4,7 @@
 #include "booster/training/boosted.h"
 #include "booster/training/frozen_statistics.h"
 #include "core/autograd/op_policy.h"
-#include "core/nn/attention_method.h"
 #include "core/tensor/grad_mode.h"
-#include "core/tensor/random/random.h"
-#include "core/tensor/token_layout.h"
 #include "kernels/host/recording.h"
 #include "platform/trace.h"
 #include "platform/warn.h"
@@ -18,25 +15,6 @@
 namespace booster {
 
 namespace {
-
-// Resets a plugin's thread-local state if a pass throws, because the program may catch that and
-// continue.
-class UnwoundPass {
- public:
-  UnwoundPass() = default;
-  ~UnwoundPass() {
-    if (has_ended_) return;
-    set_random_stream(0);
-    set_attention_method(nullptr);
-    set_token_layout({});
-  }
-  UnwoundPass(const UnwoundPass&) = delete;
-  UnwoundPass& operator=(const UnwoundPass&) = delete;
-  void end() { has_ended_ = true; }
-
- private:
-  bool has_ended_ = false;
-};
 
 // Each part's mode counts, because a program may set it separately from the whole.
 bool has_part_in_training(const Model& model) {
@@ -87,15 +65,16 @@ MicroStep Session::passes(const Model& part) {
 Tensor Session::pass(const Model& part, const Tensor& x, const LinkRun& run) {
   const kernels::TraceScope span("forward", kernels::SpanKind::phase);
   const GradientKeeper::Scope mine;
-  UnwoundPass unwound;
-  plugin->begin(Pass::forward, iteration->no_sync == 0);
+  PassScope scope = plugin->begin({.pass = Pass::forward,
+                                    .sync = iteration->no_sync == 0,
+                                    .first_link = run.first,
+                                    .trains = run.trains});
   if (watcher) watcher->forward_begins(x);
   const PolicyScope numbers(precision->policy(x.device()));
   Tensor y = part->run_links(run.first == 0 ? precision->cast_input(x) : x, run.first, run.last);
   if (run.last == part->link_count()) y = precision->cast_output(y);
-  plugin->end(Pass::forward);
-  unwound.end();
-  if (run.trains && y.requires_grad()) end_pass(Pass::forward);
+  scope.end();
+  if (run.trains && y.requires_grad()) share(precision->end_forward());
   return y;
 }
 
@@ -125,10 +104,9 @@ void Session::sync_grads(const char* call) {
   if (iteration->joined) iteration->joined->settle(optimizer);
 }
 
-void Session::end_pass(Pass pass) {
-  SharedNumbers shared = precision->end(pass);
+void Session::share(SharedNumbers shared) {
   if (shared.numbers.defined()) plugin->agree(shared.numbers, shared.among);
-  precision->agreed(pass);
+  if (shared.agreed) shared.agreed();
 }
 
 void Session::settle(const char* call) {

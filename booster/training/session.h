@@ -65,7 +65,7 @@ struct Session {
   SkippedSteps skipped;
   SessionWatcher* watcher = nullptr;                // not owned; may be null
   std::shared_ptr<class BackgroundSave> last_save;  // booster/checkpoint/async_save.h; may be null
-  const PrecisionState first_precision_state;       // at boost: the options that the program gave
+  const PrecisionNumbers first_precision_state;       // at boost: the options that the program gave
 
   Session(std::shared_ptr<Precision> precision, std::shared_ptr<Plugin> plugin,
           std::shared_ptr<Iteration> iteration, const Model& model, const Optimizer& optimizer);
@@ -110,7 +110,7 @@ struct Session {
   // Returns the functions that run the model's passes, without a loss.
   MicroStep passes(const Model& model);
   // Makes the values that the strategy found in a pass the same on all ranks.
-  void end_pass(Pass pass);
+  void share(SharedNumbers shared);
   Tensor known_norm(const Verdict& verdict) const;
   // Removes the optimizer from the awaited ones. When none is left the iteration ends and the scale
   // is updated.

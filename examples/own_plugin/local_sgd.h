@@ -42,9 +42,10 @@ class LocalSGD : public Plugin {
   // The step is taken, on masters where there are some. What collectives write gets a new version:
   // when this returns, the step writes new masters to their parameters, and autocast makes new
   // copies of new parameters. Ranks make the same calls, so their counts of steps are the same.
-  void sync_params(const Optimizer& optimizer) override {
-    for (auto& [known, steps] : steps_)
-      if (known == optimizer && ++steps % every_ == 0) average(optimizer);
+  void sync_params(const Optimizers& stepped) override {
+    for (const Optimizer& optimizer : stepped)
+      for (auto& [known, steps] : steps_)
+        if (known == optimizer && ++steps % every_ == 0) average(optimizer);
   }
 
   // A checkpoint is one model, also between two averages: the mean, moments included.

@@ -6,12 +6,14 @@
 
 using namespace booster;
 
-class StaticScalePrecision : public Precision {
+// ScaledPrecision scales losses, unscales gradients and skips steps that are not finite, for any
+// order of calls in a loop.
+class StaticScalePrecision : public ScaledPrecision {
  public:
   StaticScalePrecision(double scale, const std::vector<std::string>& keep_fp32)
-      : cpu_(torch_autocast_policy(DeviceType::cpu, DType::f16)),
-        cuda_(torch_autocast_policy(DeviceType::cuda, DType::f16)),
-        step_(LossScalePolicy{.init = scale, .dynamic = false}) {
+      : ScaledPrecision(LossScaler({.init = scale, .dynamic = false})),
+        cpu_(torch_autocast_policy(DeviceType::cpu, DType::f16)),
+        cuda_(torch_autocast_policy(DeviceType::cuda, DType::f16)) {
     for (const std::string& op : keep_fp32) {
       cpu_.set(op_named(op), OpClass::fp32);
       cuda_.set(op_named(op), OpClass::fp32);
@@ -23,25 +25,8 @@ class StaticScalePrecision : public Precision {
     return device.type == DeviceType::cuda ? &cuda_ : &cpu_;
   }
 
-  // Gradients are scaled from here on. ScaledStep tracks which are, for any order of calls in a
-  // loop.
-  void prepare(const Model&, const Optimizers& optimizers) override { step_.serve(optimizers); }
-  void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers) override {
-    Precision::begin_loss(options, optimizers);
-    step_.begin();
-  }
-  Tensor scale(const Tensor& loss) override { return step_.scale(loss); }
-  void unscale(Optimizer& optimizer) override { step_.unscale(optimizer); }
-  Tensor gradient_factor(const Optimizer& optimizer) const override {
-    return step_.pending_inverse(optimizer);
-  }
-  Verdict inspect(Optimizer& optimizer) override { return step_.inspect(optimizer); }
-  void abandon(const Optimizer& optimizer) override { step_.abandon(optimizer); }
-  void update(const Verdict& verdict) override { step_.update(verdict); }
-
  private:
   OpPolicy cpu_, cuda_;
-  ScaledStep step_;
 };
 
 BOOSTER_LIBRARY {

@@ -3,8 +3,10 @@
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "core/optim/clip.h"
-#include "mixed_precision/interface/model_cast.h"
+#include "mixed_precision/apex/apex_properties.h"
+#include "mixed_precision/ops/op_policies.h"
 #include "mixed_precision/scaling/overflow_memory.h"
+#include "mixed_precision/scaling/scaled_step.h"
 #include "platform/warn.h"
 
 #include <algorithm>
@@ -62,12 +64,17 @@ void forget_gradients_of_masters(const Optimizer& optimizer) {
 
 }  // namespace
 
+ApexAmp::ApexAmp(const ApexAmp& other) = default;
+ApexAmp::~ApexAmp() = default;
+
 ApexAmp::ApexAmp(FP16ApexOptions options)
     : options_(std::move(options)),
-      properties_(resolve(options_)),
-      losses_(static_cast<size_t>(options_.num_losses), ScaledStep(properties_.loss_scale)) {
+      properties_(std::make_shared<const ApexProperties>(resolve(options_))),
+      losses_(static_cast<size_t>(options_.num_losses), ScaledStep(properties_->loss_scale)) {
   set_listener(warn);
 }
+
+bool ApexAmp::does_nothing() const { return !properties_->scales() && !properties_->has_masters(); }
 
 void ApexAmp::make_policies() {
   OpPolicy on_cpu = o1_policy(DeviceType::cpu, options_);
@@ -127,14 +134,14 @@ void ApexAmp::initialize(const std::vector<Model>& models,
   for (size_t i = 0; i < optimizers.size(); ++i)
     for (size_t j = 0; j < i; ++j)
       check(!(optimizers[i] == optimizers[j]), "fp16_apex: an optimizer is given twice");
-  if (properties_.enabled)
+  if (properties_->enabled)
     for (const Model& model : models) check_not_half(model);
   initialized_ = true;
   for (const Optimizer& optimizer : optimizers) entries_.push_back({optimizer});
-  if (!properties_.enabled || !properties_.cast_model_type) return;
-  ModelCast rule = {.dtype = DType::f16, .masters = properties_.has_masters(), .keep = {}};
-  if (properties_.keep_batchnorm_fp32.value_or(false)) rule.keep = is_affine_batch_norm;
-  if (properties_.casts_model()) return cast_models(models, optimizers, rule);
+  if (!properties_->enabled || !properties_->cast_model_type) return;
+  ModelCast rule = {.dtype = DType::f16, .masters = properties_->has_masters(), .keep = {}};
+  if (properties_->keep_batchnorm_fp32.value_or(false)) rule.keep = is_affine_batch_norm;
+  if (properties_->casts_model()) return cast_models(models, optimizers, rule);
   for (const Model& model : models) cast_to_f32(model, rule);
 }
 
@@ -144,18 +151,18 @@ Tensor ApexAmp::forward(const Model& model, const Tensor& x) const {
 }
 
 const OpPolicy* ApexAmp::policy(Device device) const {
-  if (!properties_.enabled || !properties_.patch_torch_functions) return nullptr;
+  if (!properties_->enabled || !properties_->patch_torch_functions) return nullptr;
   return device.type == DeviceType::cuda ? &on_cuda_ : &on_cpu_;
 }
 
 Tensor ApexAmp::cast_input(const Tensor& x) const {
-  if (!properties_.enabled || !properties_.cast_model_type) return x;
-  return cast_floating(x, *properties_.cast_model_type);
+  if (!properties_->enabled || !properties_->cast_model_type) return x;
+  return cast_floating(x, *properties_->cast_model_type);
 }
 
 Tensor ApexAmp::cast_output(const Tensor& y) const {
-  const auto& wanted = properties_.cast_model_outputs;
-  if (!properties_.enabled || (!properties_.cast_model_type && !wanted)) return y;
+  const auto& wanted = properties_->cast_model_outputs;
+  if (!properties_->enabled || (!properties_->cast_model_type && !wanted)) return y;
   return cast_floating(y, wanted.value_or(DType::f32));
 }
 
@@ -216,7 +223,7 @@ void ApexAmp::scale_loss(const Tensor& loss, const std::vector<Optimizer>& optim
 void ApexAmp::begin_loss(const ScaleLossOptions& options,
                          const std::vector<Optimizer>& optimizers) {
   pass_ = {};
-  if (!properties_.enabled) return;
+  if (!properties_->enabled) return;
   check(initialized_, "fp16_apex: not initialized; want initialize(models, optimizers) first");
   LossScaler& scaler = loss(options.loss_id).scaler();
   const std::vector<Entry*> named = entries(optimizers);
@@ -250,7 +257,7 @@ void ApexAmp::bring_to_scale(Entry& entry, const LossScaler& scaler) const {
 }
 
 Tensor ApexAmp::scale(const Tensor& loss) {
-  if (!properties_.enabled) return loss;
+  if (!properties_->enabled) return loss;
   if (does_nothing()) return cast_floating(loss, DType::f32);
   return this->loss(pass_.options.loss_id).scaler().scale(loss).loss;
 }
@@ -318,7 +325,7 @@ void ApexAmp::unscale_now(const Optimizer& optimizer) {
 }
 
 void ApexAmp::abandon(const Optimizer& optimizer) {
-  if (!properties_.enabled) return;
+  if (!properties_->enabled) return;
   Entry& mine = entry(optimizer);
   mine.scaled_by = -1;
   mine.skip = {};
@@ -333,16 +340,16 @@ Tensor ApexAmp::skip_of(const Optimizer& optimizer) {
 }
 
 void ApexAmp::step(Optimizer& optimizer) {
-  if (!properties_.enabled) return optimizer.step();
+  if (!properties_->enabled) return optimizer.step();
   const Tensor skip = skip_of(optimizer);
   entry(optimizer).skip = {};
   optimizer.step({.found_inf = skip.defined() ? static_cast<const float*>(skip.data()) : nullptr});
   forget_gradients_of_masters(optimizer);
 }
 
-PrecisionState ApexAmp::state() const {
-  PrecisionState state;
-  if (!properties_.enabled) return state;
+PrecisionNumbers ApexAmp::state() const {
+  PrecisionNumbers state;
+  if (!properties_->enabled) return state;
   for (size_t i = 0; i < losses_.size(); ++i) {
     const LossScaleState now = losses_[i].scaler().state();
     state[fmt::format("loss_scaler{}.loss_scale", i)] = now.scale;
@@ -351,8 +358,8 @@ PrecisionState ApexAmp::state() const {
   return state;
 }
 
-void ApexAmp::load(const PrecisionState& state) {
-  if (!properties_.enabled) return;
+void ApexAmp::load(const PrecisionNumbers& state) {
+  if (!properties_->enabled) return;
   std::vector<LossScaleState> loaded;
   for (size_t i = 0; i < losses_.size(); ++i) {
     const auto number = [&](const char* name) {

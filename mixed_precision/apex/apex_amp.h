@@ -1,5 +1,5 @@
 // ApexAmp: Apex's amp for custom training loops, with any number of losses, models and optimizers.
-// fp16_apex (fp16_apex.h) is the same for use with a Booster.
+// FP16ApexMixedPrecision (built_in.h) is the same for use with a Booster.
 //
 //   ApexAmp amp({.opt_level = "O2", .num_losses = 2});
 //   amp.initialize({model}, {optimizer});
@@ -14,25 +14,28 @@
 #pragma once
 
 #include "core/nn/module.h"
-#include "core/nn/no_options.h"
-#include "mixed_precision/apex/apex_properties.h"
-#include "mixed_precision/interface/precision.h"
-#include "mixed_precision/ops/op_policies.h"
-#include "mixed_precision/scaling/scaled_step.h"
+#include "mixed_precision/built_in.h"
 
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace booster {
 
+class ScaledStep;
+struct ApexProperties;
+
 class ApexAmp {
  public:
   // Throws as resolve() does.
   explicit ApexAmp(FP16ApexOptions options = {});
-  explicit ApexAmp(NoOptions) : ApexAmp() {}
-  const ApexProperties& properties() const { return properties_; }
+  ApexAmp(const ApexAmp& other);
+  ~ApexAmp();
+  const ApexProperties& properties() const { return *properties_; }
 
   // --- before initialize, for O1: an op by our name or torch's. Throw for an unknown op or a late
   // call.
@@ -106,8 +109,8 @@ class ApexAmp {
   const ScaledStep& loss(int loss_id) const;
   int losses() const { return options_.num_losses; }
   // "loss_scaler0.loss_scale", "loss_scaler0.unskipped", ...; masters are in the optimizers' state.
-  PrecisionState state() const;
-  void load(const PrecisionState& state);
+  PrecisionNumbers state() const;
+  void load(const PrecisionNumbers& state);
 
  private:
   struct Entry {
@@ -152,11 +155,11 @@ class ApexAmp {
   // Adds entries to the pass that were not named but have gradients now.
   void count_reached();
   void bring_to_scale(Entry& entry, const LossScaler& scaler) const;
-  bool does_nothing() const { return !properties_.scales() && !properties_.has_masters(); }
+  bool does_nothing() const;
   static void note_overflow(const LossPass& pass);
 
   FP16ApexOptions options_;
-  ApexProperties properties_;
+  std::shared_ptr<const ApexProperties> properties_;
   OpPolicy on_cpu_, on_cuda_;  // O1
   std::vector<ScaledStep> losses_;
   std::vector<Entry> entries_;
@@ -164,6 +167,62 @@ class ApexAmp {
   std::vector<LookedAt> untold_;
   std::function<void(const std::string& line)> listener_;
   bool initialized_ = false;
+};
+
+// --- Apex's decorators for O1, as wrappers and scopes. They have an effect only while an O1 policy
+// is active, in a forward pass at that level, as Apex's do only while its handle is active.
+//
+//   auto attention = half_function(my_attention);   // floating arguments are cast to f16
+//   {
+//     const ApexFunctionScope scope(OpClass::fp32);  // every op in here casts to f32
+//   }
+//   const PolicyScope as_it_is(nullptr);             // Apex's disable_casts()
+
+// Casts a function's tensor arguments as an op of that class does, then calls it.
+template <class F>
+auto cast_arguments_of(OpClass op_class, F function) {
+  return [op_class, function = std::move(function)](auto... arguments) {
+    if (const OpPolicy* policy = current_policy()) {
+      std::vector<Tensor*> tensors;
+      const auto collect = [&](auto& argument) {
+        if constexpr (std::is_same_v<std::remove_cvref_t<decltype(argument)>, Tensor>)
+          tensors.push_back(&argument);
+      };
+      (collect(arguments), ...);
+      OpPolicy as_one_op = *policy;
+      as_one_op.set(Op::matmul, op_class);
+      cast_arguments(as_one_op, Op::matmul, tensors);
+    }
+    return function(arguments...);
+  };
+}
+
+template <class F>
+auto half_function(F function) {
+  return cast_arguments_of(OpClass::lower_precision, std::move(function));
+}
+template <class F>
+auto float_function(F function) {
+  return cast_arguments_of(OpClass::fp32, std::move(function));
+}
+template <class F>
+auto promote_function(F function) {
+  return cast_arguments_of(OpClass::widest, std::move(function));
+}
+
+// Gives every op of this thread one class until the scope ends: lower_precision, fp32 or widest.
+class ApexFunctionScope {
+ public:
+  explicit ApexFunctionScope(OpClass op_class) {
+    if (!current_policy()) return;
+    policy_ = *current_policy();
+    policy_.classes.fill(op_class);
+    scope_.emplace(&policy_);
+  }
+
+ private:
+  OpPolicy policy_;
+  std::optional<PolicyScope> scope_;
 };
 
 }  // namespace booster

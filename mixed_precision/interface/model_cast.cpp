@@ -1,4 +1,4 @@
-#include "mixed_precision/interface/model_cast.h"
+#include "mixed_precision/interface/precision.h"
 
 #include "core/autograd/tape.h"
 #include "core/tensor/absence.h"
@@ -54,18 +54,6 @@ void cast_model(const Model& model, Optimizer& optimizer, const ModelCast& cast)
 
 bool is_affine_batch_norm(const std::string&, const Module& module) {
   return !module.own(Role::batch_norm).empty() && !module.parameters().empty();
-}
-
-void widen_gradients(const Optimizer& optimizer) {
-  for (const auto& [name, parameter] : optimizer.parameters_with_grad()) {
-    if (!is_16_bit(parameter.grad().dtype())) continue;
-    const Tensor grad = untracked::cast(parameter.grad(), DType::f32);
-    set_memory_tag(grad, MemoryTag::gradients);
-    if (grad.shape() == parameter.shape())
-      parameter.set_grad(grad);
-    else
-      set_grad_part(parameter, grad);
-  }
 }
 
 }  // namespace booster

@@ -2,11 +2,16 @@
 
 namespace booster {
 
-void Precision::check_loss_id(int loss_id) const {
+void Reporter::check_only_loss(int loss_id) const {
   check(loss_id == 0,
         "{}: loss_id is out of range; got {}, want 0: it has one scale for all losses (fp16_apex "
         "has as many as num_losses says)",
         name(), loss_id);
+}
+
+double Reporter::loss_scale(int loss_id) const {
+  check_only_loss(loss_id);
+  return 1;
 }
 
 Tensor Precision::norm_factor(Optimizer& optimizer) {
@@ -15,16 +20,16 @@ Tensor Precision::norm_factor(Optimizer& optimizer) {
   return factor;
 }
 
-double Precision::loss_scale(int loss_id) const {
-  check_loss_id(loss_id);
-  return 1;
-}
-
-void Precision::begin_loss(const ScaleLossOptions& options, const Optimizers&) {
-  check_loss_id(options.loss_id);
+void Precision::check_options(const ScaleLossOptions& options) const {
+  check_only_loss(options.loss_id);
   check(!options.delay_overflow_check,
         "{}: delay_overflow_check: no such choice here; want fp16_apex with num_losses > 1",
         name());
+}
+
+LossPass Precision::begin_loss(const LossStart& start) {
+  check_options(start.options);
+  return {};
 }
 
 }  // namespace booster

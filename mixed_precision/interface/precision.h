@@ -5,6 +5,9 @@
 // gives a local verdict, the plugin makes it global, and `update` reads the agreed verdict. One
 // object serves what one call boosted, usually one optimizer, and one thread. The calls may come in
 // any order that docs/training-step.md allows.
+//
+// Built-in strategies: mixed_precision/built_in.h. A strategy of your own: docs/add-a-strategy.md.
+// One that scales the loss derives from ScaledPrecision (mixed_precision/scaling/loss_scaler.h).
 #pragma once
 
 #include "core/autograd/op_policy.h"
@@ -13,6 +16,7 @@
 #include "parallel/layout.h"
 #include "platform/note_taker.h"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -37,15 +41,6 @@ struct Verdict {
   Tensor scale;          // this step's loss scale, for reports
 };
 
-// A strategy's values for a checkpoint, by name.
-using PrecisionState = std::map<std::string, double>;
-
-// Values that ranks combine by maximum: f32 on the device; undefined: none.
-struct SharedNumbers {
-  Tensor numbers = {};
-  Among among = Among::everybody;
-};
-
 // A program's options for one loss.
 struct ScaleLossOptions {
   int loss_id = 0;                    // index of the strategy's scaler (num_losses of fp16_apex)
@@ -53,11 +48,77 @@ struct ScaleLossOptions {
   bool delay_overflow_check = false;  // neither skip nor update the scale this time
 };
 
-// Rank 0 prints its notes: after prepare, after each step and at the end.
-class Precision : public NoteTaker {
+// Values that ranks combine by maximum: f32 on the device; undefined: none. The ranks' result is
+// written in-place, then `agreed` is called, also if there are no values.
+struct SharedNumbers {
+  Tensor numbers = {};
+  Among among = Among::everybody;
+  std::function<void()> agreed = {};
+};
+
+// A loss whose backward pass begins.
+struct LossStart {
+  ScaleLossOptions options = {};
+  Optimizers optimizers = {};  // those that its gradients are for
+  bool stays_local = false;    // its gradients are not exchanged: no_sync among several ranks
+};
+
+// The backward pass of one loss, or of the micro-batches of a batch. It lives until the pass has
+// ended or failed; a pass that failed does not call `end`.
+struct LossPass {
+  // Returns the tensor that backward starts from. Called on ranks that have a loss; empty: the loss.
+  std::function<Tensor(const Tensor& loss)> scale = {};
+  // Ends the pass. `unnamed`: optimizers that got gradients although LossStart did not name them.
+  std::function<SharedNumbers(const Optimizers& unnamed)> end = {};
+};
+
+// A strategy's numbers for a checkpoint, by name.
+using PrecisionNumbers = std::map<std::string, double>;
+
+// What a checkpoint holds of a strategy; here: nothing.
+class PrecisionState {
  public:
-  virtual ~Precision() = default;
-  virtual const char* name() const { return "fp32"; }
+  virtual ~PrecisionState() = default;
+  // The names are the same at any time.
+  virtual PrecisionNumbers state() const { return {}; }
+  // Loads all values or none; throws if one is missing.
+  virtual void load(const PrecisionNumbers&) {}
+  // Returns tensors for a checkpoint, by name. They share memory with the strategy: loading writes
+  // there. A layer's tensors start with its name, by which plugins assign them to ranks
+  // (Plugin::join).
+  virtual StateDict state_tensors() const { return {}; }
+  // Returns true if state_tensors differ between ranks. Checkpoints then hold every rank's tensors,
+  // and plugins do not join them.
+  virtual bool state_differs_by_rank() const { return false; }
+  // Returns the dtype of the model's floating tensors in checkpoints; nothing if unchanged.
+  virtual std::optional<DType> saved_dtype() const { return {}; }
+};
+
+// What a strategy says to users. Rank 0 prints its notes (add_note): after prepare, after each step
+// and at the end. These calls wait for the device. Here: no scale, and nothing to say.
+class Reporter : public NoteTaker {
+ public:
+  virtual ~Reporter() = default;
+  // The name in configs, notes and errors.
+  virtual const char* name() const = 0;
+  // Returns the factor of the next loss; 1 without a loss scale. Throws for an unknown loss_id.
+  virtual double loss_scale(int loss_id) const;
+  // Returns true if an overflow reduces the loss scale; skipped steps may then be the search for
+  // one.
+  virtual bool seeks_scale() const { return false; }
+  // Returns what its scaler refused so far and why, as text for users; "" if nothing.
+  virtual std::string refusal() const { return ""; }
+  // Adds notes on device events that the host has not read yet.
+  virtual void finish_notes() {}
+
+ protected:
+  // Throws unless it is 0.
+  void check_only_loss(int loss_id) const;
+};
+
+class Precision : public PrecisionState, public Reporter {
+ public:
+  const char* name() const override { return "fp32"; }
   virtual Interaction interaction(const Layout&) const { return {}; }
 
   // Called before a model is boosted, while it is unchanged. Throws if the options name parts that
@@ -66,27 +127,19 @@ class Precision : public NoteTaker {
   // Called once, when model and optimizers are boosted: casts parameters, makes masters.
   virtual void prepare(const Model&, const Optimizers&) {}
 
+  // --- passes, any number of them before a step
   // Returns the op policy during forward and loss; null if there is none.
   virtual const OpPolicy* policy(Device) const { return nullptr; }
   // Convert the model's input, and its output for the caller; both differentiable.
   virtual Tensor cast_input(const Tensor& x) const { return x; }
   virtual Tensor cast_output(const Tensor& y) const { return y; }
-
-  // --- passes, any number of them before a step
-  // Begins the backward pass of one loss, or of many micro-batches, with gradients for these
-  // optimizers. Also called on ranks that have no loss themselves. Throws if the strategy cannot do
-  // what `options` require.
-  virtual void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers);
-  // Called when the pass had gradients for an optimizer that begin_loss did not name.
-  virtual void reached(const Optimizer&) {}
-  // Returns true if the end of a backward pass unscales each loss; false if the step does.
-  virtual bool unscales_each_loss() const { return false; }
-  // Returns the loss from which the pass's backward starts.
-  virtual Tensor scale(const Tensor& loss) { return loss; }
-  // Ends a forward pass on the tape, or a backward pass. Returns values that ranks must share, such
-  // as each layer's largest magnitude. The ranks' result is written in-place; agreed() follows.
-  virtual SharedNumbers end(Pass) { return {}; }
-  virtual void agreed(Pass) {}
+  // Ends a forward pass on the tape. Returns values that ranks must share, such as each layer's
+  // largest magnitude.
+  virtual SharedNumbers end_forward() { return {}; }
+  // Begins the backward pass of one loss, or of many micro-batches. Also called on ranks that have
+  // no loss themselves. Throws if the strategy cannot do what the options require; by default for
+  // any loss_id but 0, and for delay_overflow_check.
+  virtual LossPass begin_loss(const LossStart& start);
 
   // --- gradients of one optimizer
   // Makes the optimizer's gradients in memory true gradients (for clipping and inspection).
@@ -107,37 +160,42 @@ class Precision : public NoteTaker {
   // on: an overflow in one optimizer's gradients counts for all.
   virtual void update(const Verdict&) {}
 
-  // Returns the factor of the next loss; 1 without a loss scale. Throws for an unknown loss_id.
-  // Waits for the device.
-  virtual double loss_scale(int loss_id) const;
-  // Returns true if an overflow reduces the loss scale; skipped steps may then be the search for
-  // one.
-  virtual bool seeks_scale() const { return false; }
-  // Returns what its scaler refused so far and why, as text for users; "" if nothing. Waits for the
-  // device.
-  virtual std::string refusal() const { return ""; }
-
-  // Returns the dtype of the model's floating tensors in checkpoints; nothing if unchanged.
-  virtual std::optional<DType> saved_dtype() const { return {}; }
-
-  virtual PrecisionState state() const { return {}; }
-  // Loads all values or none; throws if one is missing.
-  virtual void load(const PrecisionState&) {}
-  // Returns tensors for a checkpoint, by name. They share memory with the strategy: loading writes
-  // there. A layer's tensors start with its name, by which plugins assign them to ranks
-  // (Plugin::join).
-  virtual StateDict state_tensors() const { return {}; }
-  // Returns true if state_tensors differ between ranks. Checkpoints then hold every rank's tensors,
-  // and plugins do not join them.
-  virtual bool state_differs_by_rank() const { return false; }
-
-  // Adds notes on device events that the host has not read yet. Waits for the device.
-  virtual void finish_notes() {}
-
- private:
-  void check_loss_id(int loss_id) const;
+ protected:
+  // Throws for options that a strategy with one scale for all losses does not have.
+  void check_options(const ScaleLossOptions& options) const;
 };
 
 using FP32Precision = Precision;
+
+// Makes a strategy for each call that boosts, always with the same options.
+using PrecisionMaker = std::function<std::unique_ptr<Precision>()>;
+
+// --- parts of strategies
+
+// torch's autocast lists for a device type and a lower dtype (f16 or bf16). Other lists:
+// mixed_precision/ops/op_policies.h.
+OpPolicy torch_autocast_policy(DeviceType device, DType lower);
+
+struct ModelCast {
+  DType dtype = DType::f16;
+  bool masters = true;  // false: the optimizer updates the 16-bit values directly
+  // Selects modules whose own parameters and buffers are not converted; empty: none.
+  std::function<bool(const std::string& name, const Module& module)> keep = {};
+};
+
+// Converts a model to 16 bits: its parameters and buffers once, in-place, with f32 masters in the
+// optimizers for the parameters that they update. Other handles to its tensors see the new dtype,
+// and gradients are dropped. A step multiplies 16-bit gradients by the inverse scale in f32, updates
+// the masters and writes the 16-bit weights in the same pass. A master holds the parameter's value
+// from before the cast. A tensor used by several modules is converted unless all of them are kept.
+// Throws unless the dtype is 16-bit or, without masters, f64.
+void cast_model(const Model& model, const ModelCast& cast);
+void cast_model(const Model& model, Optimizer& optimizer, const ModelCast& cast);
+// As above, for several models and optimizers, in any combination.
+void cast_models(const std::vector<Model>& models, const std::vector<Optimizer>& optimizers,
+                 const ModelCast& cast);
+
+// A keep rule: keeps batch normalisation with weight and bias, whose statistics need f32.
+bool is_affine_batch_norm(const std::string& name, const Module& module);
 
 }  // namespace booster

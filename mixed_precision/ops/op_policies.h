@@ -1,13 +1,12 @@
-// Builds the strategies' op policies from the op tables: torch autocast, Apex O1, Paddle's levels.
+// Builds the strategies' op policies from the op tables: torch autocast (declared in precision.h),
+// Apex O1, Paddle's levels.
 // OpClass documents what each class does to arguments.
 #pragma once
 
+#include "mixed_precision/interface/precision.h"
 #include "mixed_precision/ops/op_table.h"
 
 namespace booster {
-
-// A torch autocast region on a device type with a lower dtype (f16 or bf16).
-OpPolicy torch_autocast_policy(DeviceType device, DType lower);
 
 // Functions that a program registers before it initialises Apex, by our op names or torch's.
 // Unknown names throw.

@@ -1,7 +1,7 @@
-#include "mixed_precision/scaling/grad_scaler.h"
+#include "mixed_precision/scaling/loss_scaler.h"
 
 #include "kernels/host/recording.h"
-#include "mixed_precision/scaling/loss_scale_presets.h"
+#include "mixed_precision/scaling/torch_scaler.h"
 
 #include <algorithm>
 #include <cmath>

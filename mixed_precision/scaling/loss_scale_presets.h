@@ -29,7 +29,5 @@ const std::vector<LossScalePreset>& loss_scale_presets();
 std::vector<std::string> loss_scale_preset_names();
 // Throws with the legal names and the nearest one.
 const LossScalePreset& find_loss_scale_preset(std::string_view name);
-// Returns a copy of a preset's policy, to change freely.
-LossScalePolicy loss_scale_preset(std::string_view name);
 
 }  // namespace booster

@@ -1,4 +1,5 @@
-// LossScaler: the shared core of all strategies that scale the loss.
+// Loss scaling, at three heights: LossScaler, the core of all; GradScaler, for loops without a
+// Booster, as torch.amp.GradScaler; ScaledPrecision, the base of strategies that scale. LossScaler:
 //
 //   LossScaler scaler(loss_scale_preset("colossal"));
 //   const auto [scaled, inverse] = scaler.scale(loss);     // backward starts from `scaled`
@@ -6,16 +7,21 @@
 //   optimizer.step({found, inverse as pointers});          // does nothing where found != 0
 //   scaler.update(found);                                  // grows or backs off
 //
-// Scalers differ in their LossScalePolicy (kernels/arguments/loss_scale.h); presets give other
-// systems' policies (loss_scale_presets.h). Scale, inverse and counters live on the device. scale()
+// Scalers differ in their LossScalePolicy (kernels/arguments/loss_scale.h); loss_scale_preset gives
+// other systems' policies. Scale, inverse and counters live on the device. scale()
 // and update() read nothing back; members that do are marked. For one thread.
 #pragma once
 
 #include "core/optim/optimizer.h"
 #include "kernels/arguments/loss_scale.h"
+#include "mixed_precision/interface/precision.h"
 
 #include <map>
+#include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace booster {
 
@@ -37,6 +43,10 @@ std::string diagnosis(const LossScaleState& state);
 
 // Whether losses can be multiplied by `scale` and gradients by its inverse, both in f32.
 bool is_usable_scale(double scale);
+
+// Returns the policy of another system's scaler: torch, apex, paddle_dynamic, paddle_static, fleet,
+// colossal, megatron or deepspeed. Throws with these names and the nearest one.
+LossScalePolicy loss_scale_preset(std::string_view name);
 
 struct ScaledLoss {
   Tensor loss;     // f32 (f64 for f64), on the tape
@@ -112,5 +122,132 @@ int64_t saved_counter(const std::map<std::string, double>& state, const std::str
 Tensor find_non_finite(const Optimizer& optimizer, const Tensor& inverse = {});
 // Multiplies the gradients by `inverse` in memory, which makes them true.
 Tensor unscale_gradients(const Optimizer& optimizer, const Tensor& inverse);
+
+struct GradScalerOptions {
+  double init_scale = 65536;
+  double growth_factor = 2;        // > 1
+  double backoff_factor = 0.5;     // < 1
+  int64_t growth_interval = 2000;  // finite steps in a row before the scale grows; <= 0: never
+  bool enabled = true;             // false: scale() passes through, step() steps
+};
+
+// The result of GradScaler::step, read from the device on request.
+class ScaledStepReport {
+ public:
+  explicit ScaledStepReport(Tensor found_inf = {}) : found_inf_(std::move(found_inf)) {}
+  // True if a gradient was not finite, so that nothing changed.
+  bool skipped() const { return found_inf_.defined() && found_inf_.item() != 0; }
+
+ private:
+  Tensor found_inf_;
+};
+
+// Scales the loss to preserve small f16 gradients, as torch.amp.GradScaler does.
+//
+//   scaler.scale(loss).backward();
+//   scaler.unscale_(optimizer);            // only to clip or read true gradients
+//   scaler.step(optimizer);                // does nothing if a gradient is not finite; see report
+//   scaler.update();
+//
+// Per optimizer the calls follow a state machine (ready -> unscaled -> stepped -> update() makes
+// all ready); a call out of order throws. Differences from torch: a loss is scaled in f32 at least,
+// so a 16-bit loss with dimensions does not overflow. A scale whose inverse is not finite is refused
+// and the last usable one kept; torch corrupts parameters there. A gradient that overflows when it
+// is unscaled counts as an overflow.
+class GradScaler {
+ public:
+  explicit GradScaler(GradScalerOptions options = {});
+
+  // Returns loss * scale, on the tape.
+  Tensor scale(const Tensor& loss);
+  // Multiplies the optimizer's gradients by 1 / scale in memory and notes whether all are finite.
+  // Throws if scale() was never called, if called twice or after step, and for an f16 gradient (by
+  // name).
+  void unscale_(Optimizer& optimizer);
+  // Steps unless a gradient is not finite. True gradients remain in memory, whether or not
+  // unscale_() was called. f16 gradients are allowed without unscale_(): the step reads them
+  // scaled, and small ones become 0 in memory only after it. Throws if scale() was never called, if
+  // called twice since update(), and if the optimizer has no gradient.
+  ScaledStepReport step(Optimizer& optimizer);
+  // Grows the scale or backs off. Throws if no optimizer's gradients were checked since the last
+  // update.
+  void update();
+  // Sets the scale; counters stay. Throws unless it is a finite number > 0.
+  void update(double new_scale);
+
+  bool is_enabled() const { return options_.enabled; }
+  const GradScalerOptions& options() const { return options_; }
+  // Not checked, as in torch.
+  void set_growth_factor(double factor);
+  void set_backoff_factor(double factor);
+  void set_growth_interval(int64_t steps);
+
+  // --- these wait for the device
+  double get_scale() const;
+  int64_t growth_tracker() const;
+  // What was refused since the start and why, or "".
+  std::string diagnosis() const { return scaler_.diagnosis(); }
+  // torch's keys; empty if disabled.
+  std::map<std::string, double> state_dict() const;
+  // Loads all values or none; throws if a key is missing.
+  void load_state_dict(const std::map<std::string, double>& state);
+
+ private:
+  enum class Stage { ready, unscaled, stepped };
+  struct Entry {
+    Optimizer optimizer;
+    Stage stage = Stage::ready;
+    Tensor found_inf;
+  };
+
+  Entry& entry(const Optimizer& optimizer);
+  void check_started(const char* call) const;
+  void begin(const char* call, Optimizer& optimizer);
+  void check_gradients(const Parameters& with_grad) const;
+  void step_scaled(Optimizer& optimizer, Entry& mine);
+  void follow_options();
+
+  GradScalerOptions options_;
+  LossScaler scaler_;
+  std::vector<Entry> entries_;
+};
+
+// The base of strategies that scale the loss. It tracks which gradients are scaled, for any order of
+// calls in a loop (scaled_step.h). The derived strategy adds dtypes; if it overrides prepare, it
+// calls this one too.
+class ScaledPrecision : public Precision {
+ public:
+  ~ScaledPrecision() override;
+  void prepare(const Model& model, const Optimizers& optimizers) override;
+  LossPass begin_loss(const LossStart& start) override;
+  void unscale(Optimizer& optimizer) override;
+  Tensor gradient_factor(const Optimizer& optimizer) const override;
+  Verdict inspect(Optimizer& optimizer) override;
+  void abandon(const Optimizer& optimizer) override;
+  void update(const Verdict& verdict) override;
+  double loss_scale(int loss_id) const override;
+  bool seeks_scale() const override;
+  std::string refusal() const override;
+
+  LossScaler& scaler();
+  const LossScaler& scaler() const;
+
+ protected:
+  struct Scaling {
+    bool scales = true;  // false: neither scales nor checks, as fp32
+    // 16-bit gradients become f32 when they are unscaled in memory. Without, they are unscaled in
+    // their own dtype, where small ones become 0, as in Paddle without master gradients.
+    bool widens = true;
+  };
+  explicit ScaledPrecision(LossScaler scaler) : ScaledPrecision(std::move(scaler), {}) {}
+  ScaledPrecision(LossScaler scaler, const Scaling& scaling);
+  ScaledPrecision(const ScaledPrecision& other);
+
+  bool scales() const { return scales_; }
+
+ private:
+  std::unique_ptr<class ScaledStep> step_;
+  bool scales_;
+};
 
 }  // namespace booster

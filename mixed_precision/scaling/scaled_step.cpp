@@ -3,7 +3,7 @@
 #include "core/autograd/tape.h"
 #include "core/optim/clip.h"
 #include "kernels/catalogue.h"
-#include "mixed_precision/interface/model_cast.h"
+#include "mixed_precision/interface/precision.h"
 #include "mixed_precision/scaling/overflow_memory.h"
 
 #include <algorithm>
@@ -23,6 +23,18 @@ bool has_16_bit_gradients(const Optimizer& optimizer) {
 }
 
 }  // namespace
+
+void widen_gradients(const Optimizer& optimizer) {
+  for (const auto& [name, parameter] : optimizer.parameters_with_grad()) {
+    if (!is_16_bit(parameter.grad().dtype())) continue;
+    const Tensor grad = untracked::cast(parameter.grad(), DType::f32);
+    set_memory_tag(grad, MemoryTag::gradients);
+    if (grad.shape() == parameter.shape())
+      parameter.set_grad(grad);
+    else
+      set_grad_part(parameter, grad);
+  }
+}
 
 void ScaledStep::serve(const Optimizers& optimizers) {
   for (const Optimizer& optimizer : optimizers) entries_.push_back({optimizer});

@@ -15,6 +15,10 @@
 
 namespace booster {
 
+// Replaces the gradients of 16-bit parameters by f32 ones with the same values, so that small
+// values survive unscaling in memory (unscale_gradients in loss_scaler.h).
+void widen_gradients(const Optimizer& optimizer);
+
 class ScaledStep {
  public:
   // With `widens`, 16-bit gradients become f32 when they are unscaled in memory. Without, they are

@@ -1,7 +1,6 @@
 #include "mixed_precision/strategies/bf16.h"
 
-#include "mixed_precision/interface/model_cast.h"
-#include "mixed_precision/ops/op_policies.h"
+#include "platform/copies.h"
 
 #include <algorithm>
 #include <iterator>
@@ -30,7 +29,7 @@ bool is_batch_norm(const std::string&, const Module& module) {
 
 }  // namespace
 
-BF16MixedPrecision::BF16MixedPrecision(BF16Options options)
+BF16::BF16(BF16Options options)
     : options_(std::move(options)),
       rounding_(rounding_named(options_.update)),
       policies_{torch_autocast_policy(DeviceType::cpu, DType::bf16),
@@ -48,7 +47,7 @@ BF16MixedPrecision::BF16MixedPrecision(BF16Options options)
         "bf16: seed is out of range; got {}, want 0 to {}", options_.seed, UINT32_MAX);
 }
 
-void BF16MixedPrecision::prepare(const Model& model, const Optimizers& optimizers) {
+void BF16::prepare(const Model& model, const Optimizers& optimizers) {
   if (!casts()) return;
   cast_models({model}, optimizers,
               {.dtype = DType::bf16, .masters = options_.master_weights, .keep = is_batch_norm});
@@ -64,13 +63,17 @@ void BF16MixedPrecision::prepare(const Model& model, const Optimizers& optimizer
   }
 }
 
-const OpPolicy* BF16MixedPrecision::policy(Device device) const {
+const OpPolicy* BF16::policy(Device device) const {
   if (casts()) return nullptr;
   return &policies_[device.type == DeviceType::cuda];
 }
 
-Tensor BF16MixedPrecision::cast_input(const Tensor& x) const {
+Tensor BF16::cast_input(const Tensor& x) const {
   return casts() && is_floating(x.dtype()) ? cast(x, DType::bf16) : x;
+}
+
+PrecisionMaker BF16MixedPrecision(BF16Options options) {
+  return copies_of<Precision>(BF16(std::move(options)));
 }
 
 }  // namespace booster

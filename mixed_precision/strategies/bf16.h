@@ -4,35 +4,24 @@
 //   autocast   torch's: parameters stay f32, listed ops run in bf16
 //   cast       the model and its inputs are bf16, except batch normalisation, whose statistics
 //              need f32. Steps update f32 masters, or the bf16 weights themselves:
-//              BF16MixedPrecision({.style = "cast", .master_weights = false, .update = "kahan"})
+//              BF16({.style = "cast", .master_weights = false, .update = "kahan"})
 //
 // Without masters, `update` sets the rounding of new weights. "nearest" loses updates below half a
 // unit in the last place. "stochastic" is right on average. "kahan" keeps what is lost (2 bytes per
 // parameter) for the next step.
 #pragma once
 
-#include "core/nn/no_options.h"
-#include "mixed_precision/interface/precision.h"
+#include "mixed_precision/built_in.h"
 #include "mixed_precision/scaling/overflow_memory.h"
 
 #include <array>
 
 namespace booster {
 
-struct BF16Options {
-  std::string style = "autocast";
-  bool master_weights = true;      // cast: f32 masters
-  std::string update = "nearest";  // cast without masters: rounding of the new weights
-  int64_t seed = 0;                // of stochastic rounding; the same on all ranks
-  bool skip_non_finite = true;     // check the gradients before a step (one read of them)
-  bool round_gradients = false;    // autocast: weight gradients to bf16, as torch does
-};
-
-class BF16MixedPrecision : public Precision {
+class BF16 : public Precision {
  public:
   // Throws for an unknown style or rounding, incompatible options, or a seed outside 32 bits.
-  explicit BF16MixedPrecision(BF16Options options = {});
-  explicit BF16MixedPrecision(NoOptions) : BF16MixedPrecision() {}
+  explicit BF16(BF16Options options = {});
 
   const char* name() const override { return "bf16"; }
   void prepare(const Model& model, const Optimizers& optimizers) override;

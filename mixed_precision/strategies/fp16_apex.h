@@ -1,6 +1,6 @@
 // fp16_apex: NVIDIA Apex's amp for use with a Booster. O0 is fp32, O1 casts around ops by lists, O2
-// casts the model and keeps f32 masters, O3 is f16 throughout. Options and defaults:
-// apex_properties.h; for custom loops without a Booster: apex_amp.h.
+// casts the model and keeps f32 masters, O3 is f16 throughout. For custom loops without a Booster:
+// apex_amp.h.
 //
 // With one loss and one optimizer, the step unscales and updates the scale: every backward pass but
 // the last of a step behaves as with Apex's delay_unscale. With num_losses > 1 or several
@@ -8,51 +8,48 @@
 // in Apex.
 #pragma once
 
-#include "core/nn/no_options.h"
 #include "mixed_precision/apex/apex_amp.h"
-#include "mixed_precision/interface/precision.h"
+
+#include <memory>
 
 namespace booster {
 
-class FP16ApexMixedPrecision : public Precision {
+class FP16Apex : public Precision {
  public:
   // Throws as resolve() does, and for functions that are not ops.
-  explicit FP16ApexMixedPrecision(FP16ApexOptions options = {});
-  explicit FP16ApexMixedPrecision(NoOptions) : FP16ApexMixedPrecision() {}
+  explicit FP16Apex(const FP16ApexOptions& options = {});
+  FP16Apex(const FP16Apex& other);
+  ~FP16Apex() override;
 
   const char* name() const override { return "fp16_apex"; }
   void prepare(const Model& model, const Optimizers& optimizers) override;
   const OpPolicy* policy(Device device) const override { return amp_.policy(device); }
   Tensor cast_input(const Tensor& x) const override { return amp_.cast_input(x); }
   Tensor cast_output(const Tensor& y) const override { return amp_.cast_output(y); }
-  void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers) override;
-  bool unscales_each_loss() const override { return each_loss_; }
-  Tensor scale(const Tensor& loss) override;
-  SharedNumbers end(Pass pass) override;
-  void agreed(Pass pass) override;
+  LossPass begin_loss(const LossStart& start) override;
   void unscale(Optimizer& optimizer) override;
   Tensor gradient_factor(const Optimizer& optimizer) const override;
   Verdict inspect(Optimizer& optimizer) override;
   void abandon(const Optimizer& optimizer) override;
   void update(const Verdict& verdict) override;
   double loss_scale(int loss_id) const override;
-  bool seeks_scale() const override { return amp_.loss(0).scaler().policy().dynamic; }
+  bool seeks_scale() const override;
   std::string refusal() const override;
   void finish_notes() override { amp_.tell_overflows(); }
-  PrecisionState state() const override { return amp_.state(); }
-  void load(const PrecisionState& state) override { amp_.load(state); }
+  PrecisionNumbers state() const override { return amp_.state(); }
+  void load(const PrecisionNumbers& state) override { amp_.load(state); }
 
   ApexAmp& amp() { return amp_; }
 
  private:
-  // Whether the step scales, unscales and checks for overflows.
-  bool scales() const { return !each_loss_ && amp_.properties().scales(); }
+  // How losses are scaled; chosen by prepare.
+  class Mode;
+  class PerStep;
+  class PerLoss;
 
   ApexAmp amp_;
   int verbosity_;
-  bool each_loss_;
-  int loss_id_ = 0;  // the last loss's
-  Tensor scale_;     // the factor of the last loss
+  std::unique_ptr<Mode> mode_;
 };
 
 }  // namespace booster

@@ -3,8 +3,7 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/tensor/grad_mode.h"
-#include "mixed_precision/interface/model_cast.h"
-#include "mixed_precision/scaling/loss_scale_presets.h"
+#include "platform/copies.h"
 
 namespace booster {
 
@@ -43,40 +42,38 @@ int64_t zeros_in_gradients(const Optimizer& optimizer) {
 
 }  // namespace
 
-FP16NaiveMixedPrecision::FP16NaiveMixedPrecision(FP16NaiveOptions options)
-    : options_(options), step_(policy_of(options)) {}
+FP16Naive::FP16Naive(FP16NaiveOptions options)
+    : ScaledPrecision(LossScaler(policy_of(options))), options_(options) {}
 
-void FP16NaiveMixedPrecision::prepare(const Model& model, const Optimizers& optimizers) {
+void FP16Naive::prepare(const Model& model, const Optimizers& optimizers) {
   cast_models({model}, optimizers, {.dtype = DType::f16});
-  step_.serve(optimizers);
+  ScaledPrecision::prepare(model, optimizers);
 }
 
-void FP16NaiveMixedPrecision::begin_loss(const ScaleLossOptions& options,
-                                         const Optimizers& optimizers) {
-  Precision::begin_loss(options, optimizers);
-  step_.begin();
-}
-
-Tensor FP16NaiveMixedPrecision::cast_input(const Tensor& x) const {
+Tensor FP16Naive::cast_input(const Tensor& x) const {
   return is_floating(x.dtype()) ? cast(x, DType::f16) : x;
 }
 
-Tensor FP16NaiveMixedPrecision::cast_output(const Tensor& y) const {
+Tensor FP16Naive::cast_output(const Tensor& y) const {
   return is_16_bit(y.dtype()) ? cast(y, DType::f32) : y;
 }
 
-Verdict FP16NaiveMixedPrecision::inspect(Optimizer& optimizer) {
+Verdict FP16Naive::inspect(Optimizer& optimizer) {
   if (options_.log_num_zeros_in_grad)
     add_note(
         fmt::format("fp16_naive: num zeros in grad: {}", zeros_in_gradients(optimizer)));
-  return step_.inspect(optimizer);
+  return ScaledPrecision::inspect(optimizer);
 }
 
-void FP16NaiveMixedPrecision::update(const Verdict& verdict) {
-  step_.update(verdict);
+void FP16Naive::update(const Verdict& verdict) {
+  ScaledPrecision::update(verdict);
   if (options_.verbose && verdict.found_inf.item() != 0)
     add_note(fmt::format("fp16_naive: overflow: step skipped, loss scale {}",
-                                 step_.scaler().get_scale()));
+                                 scaler().get_scale()));
+}
+
+PrecisionMaker FP16NaiveMixedPrecision(FP16NaiveOptions options) {
+  return copies_of<Precision>(FP16Naive(options));
 }
 
 }  // namespace booster

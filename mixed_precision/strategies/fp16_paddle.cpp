@@ -1,7 +1,7 @@
 #include "mixed_precision/strategies/fp16_paddle.h"
 
 #include "core/autograd/tape.h"
-#include "mixed_precision/interface/model_cast.h"
+#include "platform/copies.h"
 
 #include <algorithm>
 
@@ -46,7 +46,7 @@ std::vector<Tensor> tensors_called(const Model& model, const std::vector<std::st
   return tensors;
 }
 
-double saved(const PrecisionState& state, const char* key) {
+double saved(const PrecisionNumbers& state, const char* key) {
   const auto found = state.find(key);
   check(found != state.end(), "fp16_paddle: load: {} is missing", key);
   return found->second;
@@ -54,8 +54,10 @@ double saved(const PrecisionState& state, const char* key) {
 
 }  // namespace
 
-FP16PaddleMixedPrecision::FP16PaddleMixedPrecision(FP16PaddleOptions options)
-    : settings_(resolved(options)), step_(settings_.scaler, settings_.master_grad) {
+FP16Paddle::FP16Paddle(PaddleSettings settings)
+    : ScaledPrecision(LossScaler(settings.scaler),
+                      {.scales = settings.scales, .widens = settings.master_grad}),
+      settings_(std::move(settings)) {
   for (const DeviceType device : {DeviceType::cpu, DeviceType::cuda}) {
     const auto i = static_cast<size_t>(device);
     inside_[i] = paddle_policy(settings_.level, settings_.lower, settings_.lists, device);
@@ -66,7 +68,7 @@ FP16PaddleMixedPrecision::FP16PaddleMixedPrecision(FP16PaddleOptions options)
 }
 
 // Batch statistics need f32; the other normalisations overflow too easily in f16.
-bool FP16PaddleMixedPrecision::stays_f32(const std::string& name, const Module& module) const {
+bool FP16Paddle::stays_f32(const std::string& name, const Module& module) const {
   if (!module.own(Role::batch_norm).empty()) return true;
   if (settings_.lower == DType::f16 && !module.own(Role::layer_norm).empty()) return true;
   return std::any_of(
@@ -74,13 +76,13 @@ bool FP16PaddleMixedPrecision::stays_f32(const std::string& name, const Module& 
       [&](const std::string& layer) { return layer == module.kind() || lies_in(name, layer); });
 }
 
-void FP16PaddleMixedPrecision::check_fits(const Model& model) const {
+void FP16Paddle::check_fits(const Model& model) const {
   check_layers(model, settings_.excluded_layers);
   tensors_called(model, settings_.black_varnames);
 }
 
-void FP16PaddleMixedPrecision::prepare(const Model& model, const Optimizers& optimizers) {
-  step_.serve(optimizers);
+void FP16Paddle::prepare(const Model& model, const Optimizers& optimizers) {
+  ScaledPrecision::prepare(model, optimizers);
   const std::vector<Tensor> black = tensors_called(model, settings_.black_varnames);
   for (size_t i = 0; i < inside_.size(); ++i) {
     inside_[i].f32_only = black;
@@ -98,50 +100,15 @@ void FP16PaddleMixedPrecision::prepare(const Model& model, const Optimizers& opt
     if (is_16_bit(parameter.dtype())) keep_grad_in_f32(parameter);
 }
 
-const OpPolicy* FP16PaddleMixedPrecision::policy(Device device) const {
+const OpPolicy* FP16Paddle::policy(Device device) const {
   if (settings_.level == PaddleLevel::O0) return nullptr;
   return &(settings_.guard ? outside_ : inside_)[static_cast<size_t>(device.type)];
 }
 
-void FP16PaddleMixedPrecision::begin_loss(const ScaleLossOptions& options,
-                                          const Optimizers& optimizers) {
-  Precision::begin_loss(options, optimizers);
-  if (settings_.scales) step_.begin();
-}
-
-Tensor FP16PaddleMixedPrecision::scale(const Tensor& loss) {
-  return settings_.scales ? step_.scale(loss) : loss;
-}
-
-void FP16PaddleMixedPrecision::unscale(Optimizer& optimizer) {
-  if (settings_.scales) step_.unscale(optimizer);
-}
-
-Tensor FP16PaddleMixedPrecision::gradient_factor(const Optimizer& optimizer) const {
-  return settings_.scales ? step_.pending_inverse(optimizer) : Tensor();
-}
-
-Verdict FP16PaddleMixedPrecision::inspect(Optimizer& optimizer) {
-  return settings_.scales ? step_.inspect(optimizer) : Verdict{};
-}
-
-void FP16PaddleMixedPrecision::abandon(const Optimizer& optimizer) {
-  if (settings_.scales) step_.abandon(optimizer);
-}
-
-void FP16PaddleMixedPrecision::update(const Verdict& verdict) {
-  if (settings_.scales) step_.update(verdict);
-}
-
-double FP16PaddleMixedPrecision::loss_scale(int loss_id) const {
-  const double none = Precision::loss_scale(loss_id);
-  return settings_.scales ? step_.scaler().get_scale() : none;
-}
-
-PrecisionState FP16PaddleMixedPrecision::state() const {
-  if (!settings_.scales) return {};
-  const LossScalePolicy& law = step_.scaler().policy();
-  const LossScaleState now = step_.scaler().state();
+PrecisionNumbers FP16Paddle::state() const {
+  if (!scales()) return {};
+  const LossScalePolicy& law = scaler().policy();
+  const LossScaleState now = scaler().state();
   return {{"scale", now.scale},
           {"incr_ratio", law.growth},
           {"decr_ratio", law.backoff},
@@ -152,9 +119,9 @@ PrecisionState FP16PaddleMixedPrecision::state() const {
           {"use_dynamic_loss_scaling", law.dynamic ? 1.0 : 0.0}};
 }
 
-void FP16PaddleMixedPrecision::load(const PrecisionState& state) {
-  if (!settings_.scales) return;
-  LossScalePolicy law = step_.scaler().policy();
+void FP16Paddle::load(const PrecisionNumbers& state) {
+  if (!scales()) return;
+  LossScalePolicy law = scaler().policy();
   law.growth = saved(state, "incr_ratio");
   law.backoff = saved(state, "decr_ratio");
   law.growth_interval = saved_counter(state, "incr_every_n_steps");
@@ -163,14 +130,18 @@ void FP16PaddleMixedPrecision::load(const PrecisionState& state) {
   check(dynamic == 0 || dynamic == 1,
         "fp16_paddle: load: use_dynamic_loss_scaling: got {}, want 0 or 1", dynamic);
   law.dynamic = dynamic == 1;
-  step_.scaler().load_state_dict({{"scale", saved(state, "scale")},
+  scaler().load_state_dict({{"scale", saved(state, "scale")},
                                   {"good_steps", saved(state, "incr_count")},
                                   {"bad_steps", saved(state, "decr_count")}});
-  step_.scaler().set_policy(law);
+  scaler().set_policy(law);
 }
 
 FP16Guard::FP16Guard()
     : scope_(current_policy() && current_policy()->in_guard ? current_policy()->in_guard
                                                             : current_policy()) {}
+
+PrecisionMaker FP16PaddleMixedPrecision(FP16PaddleOptions options) {
+  return copies_of<Precision>(FP16Paddle(options));
+}
 
 }  // namespace booster

@@ -10,67 +10,43 @@
 // With it, each backward pass accumulates them in f32.
 #pragma once
 
-#include "core/nn/no_options.h"
-#include "mixed_precision/interface/precision.h"
+#include "mixed_precision/built_in.h"
 #include "mixed_precision/paddle/paddle_options.h"
-#include "mixed_precision/scaling/scaled_step.h"
 
 #include <array>
 
 namespace booster {
 
-class FP16PaddleMixedPrecision : public Precision {
+class FP16Paddle : public ScaledPrecision {
  public:
   // Throws as resolved() in paddle_options.h.
-  explicit FP16PaddleMixedPrecision(FP16PaddleOptions options = {});
-  explicit FP16PaddleMixedPrecision(NoOptions) : FP16PaddleMixedPrecision() {}
+  explicit FP16Paddle(const FP16PaddleOptions& options = {}) : FP16Paddle(resolved(options)) {}
+  explicit FP16Paddle(PaddleSettings settings);
 
   const char* name() const override { return "fp16_paddle"; }
   // Throws for excluded_layers or custom_black_varnames that the model does not have.
   void check_fits(const Model& model) const override;
   void prepare(const Model& model, const Optimizers& optimizers) override;
   const OpPolicy* policy(Device device) const override;
-  void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers) override;
-  Tensor scale(const Tensor& loss) override;
-  void unscale(Optimizer& optimizer) override;
-  Tensor gradient_factor(const Optimizer& optimizer) const override;
   // As in Paddle: unscales in memory, where 16-bit gradients lose precision.
   Tensor norm_factor(Optimizer& optimizer) override {
     unscale(optimizer);
     return {};
   }
-  Verdict inspect(Optimizer& optimizer) override;
-  void abandon(const Optimizer& optimizer) override;
-  void update(const Verdict& verdict) override;
-  double loss_scale(int loss_id) const override;
-  bool seeks_scale() const override { return step_.scaler().policy().dynamic; }
-  std::string refusal() const override { return step_.scaler().diagnosis(); }
   std::optional<DType> saved_dtype() const override { return settings_.save_dtype; }
   // Paddle's keys: scale, incr_ratio, decr_ratio, incr_every_n_steps, decr_every_n_nan_or_inf,
   // incr_count, decr_count, use_dynamic_loss_scaling. Empty if the loss is not scaled.
-  PrecisionState state() const override;
-  void load(const PrecisionState& state) override;
+  PrecisionNumbers state() const override;
+  void load(const PrecisionNumbers& state) override;
 
   const PaddleSettings& settings() const { return settings_; }
-  LossScaler& scaler() { return step_.scaler(); }
 
  private:
   bool stays_f32(const std::string& name, const Module& module) const;
 
   PaddleSettings settings_;
-  ScaledStep step_;
   // By device type: the policies inside a guard, and outside it if guards are used.
   std::array<OpPolicy, 2> inside_, outside_;
-};
-
-// In a forward pass of fp16_paddle with use_fp16_guard, ops run by the lists of level O2 while a
-// guard lives, and all others in f32. Elsewhere it has no effect.
-class FP16Guard {
- public:
-  FP16Guard();
-
- private:
-  PolicyScope scope_;
 };
 
 }  // namespace booster

@@ -1,6 +1,7 @@
 #include "mixed_precision/strategies/fp16_torch.h"
 
-#include "mixed_precision/ops/op_policies.h"
+#include "mixed_precision/scaling/torch_scaler.h"
+#include "platform/copies.h"
 
 namespace booster {
 
@@ -17,66 +18,43 @@ void check_gradients(const Optimizer& optimizer) {
 
 }  // namespace
 
-FP16TorchMixedPrecision::FP16TorchMixedPrecision(GradScalerOptions options)
-    : options_(options), step_(torch_loss_scaler(options)) {}
+FP16Torch::FP16Torch(GradScalerOptions options)
+    : ScaledPrecision(torch_loss_scaler(options), {.scales = options.enabled}), options_(options) {}
 
-void FP16TorchMixedPrecision::prepare(const Model&, const Optimizers& optimizers) {
-  step_.serve(optimizers);
-}
-
-const OpPolicy* FP16TorchMixedPrecision::policy(Device device) const {
+const OpPolicy* FP16Torch::policy(Device device) const {
   static const OpPolicy cpu = torch_autocast_policy(DeviceType::cpu, DType::f16);
   static const OpPolicy cuda = torch_autocast_policy(DeviceType::cuda, DType::f16);
   return device.type == DeviceType::cuda ? &cuda : &cpu;
 }
 
-void FP16TorchMixedPrecision::begin_loss(const ScaleLossOptions& options,
-                                         const Optimizers& optimizers) {
-  Precision::begin_loss(options, optimizers);
-  if (options_.enabled) step_.begin();
+void FP16Torch::unscale(Optimizer& optimizer) {
+  if (scales()) check_gradients(optimizer);
+  ScaledPrecision::unscale(optimizer);
 }
 
-Tensor FP16TorchMixedPrecision::scale(const Tensor& loss) {
-  return options_.enabled ? step_.scale(loss) : loss;
+Verdict FP16Torch::inspect(Optimizer& optimizer) {
+  if (scales()) {
+    scaler().check_start();
+    check_gradients(optimizer);
+  }
+  return ScaledPrecision::inspect(optimizer);
 }
 
-void FP16TorchMixedPrecision::unscale(Optimizer& optimizer) {
-  if (!options_.enabled) return;
-  check_gradients(optimizer);
-  step_.unscale(optimizer);
+PrecisionNumbers FP16Torch::state() const {
+  return scales() ? torch_state(options_, scaler()) : PrecisionNumbers{};
 }
 
-Tensor FP16TorchMixedPrecision::gradient_factor(const Optimizer& optimizer) const {
-  return options_.enabled ? step_.pending_inverse(optimizer) : Tensor();
+void FP16Torch::load(const PrecisionNumbers& state) {
+  if (scales()) load_torch_state(state, options_, scaler());
 }
 
-Verdict FP16TorchMixedPrecision::inspect(Optimizer& optimizer) {
-  if (!options_.enabled) return {};
-  step_.scaler().check_start();
-  check_gradients(optimizer);
-  return step_.inspect(optimizer);
-}
-
-void FP16TorchMixedPrecision::update(const Verdict& verdict) {
-  if (options_.enabled) step_.update(verdict);
-}
-
-double FP16TorchMixedPrecision::loss_scale(int loss_id) const {
-  const double none = Precision::loss_scale(loss_id);
-  return options_.enabled ? step_.scaler().get_scale() : none;
-}
-
-PrecisionState FP16TorchMixedPrecision::state() const {
-  return options_.enabled ? torch_state(options_, step_.scaler()) : PrecisionState{};
-}
-
-void FP16TorchMixedPrecision::load(const PrecisionState& state) {
-  if (options_.enabled) load_torch_state(state, options_, step_.scaler());
-}
-
-void FP16TorchMixedPrecision::set_growth_interval(int64_t steps) {
+void FP16Torch::set_growth_interval(int64_t steps) {
   options_.growth_interval = steps;
-  step_.scaler().set_policy(torch_loss_scale_policy(options_));
+  scaler().set_policy(torch_loss_scale_policy(options_));
+}
+
+PrecisionMaker FP16TorchMixedPrecision(GradScalerOptions options) {
+  return copies_of<Precision>(FP16Torch(options));
 }
 
 }  // namespace booster

@@ -1,7 +1,8 @@
 #include "mixed_precision/strategies/fp64.h"
 
 #include "core/autograd/functions.h"
-#include "mixed_precision/interface/model_cast.h"
+#include "mixed_precision/built_in.h"
+#include "platform/copies.h"
 
 namespace booster {
 
@@ -11,13 +12,15 @@ Tensor in_f64(const Tensor& x) { return is_floating(x.dtype()) ? cast(x, DType::
 
 }  // namespace
 
-void FP64Precision::prepare(const Model& model, const Optimizers& optimizers) {
+void FP64::prepare(const Model& model, const Optimizers& optimizers) {
   cast_models({model}, optimizers, {.dtype = DType::f64, .masters = false});
 }
 
-Tensor FP64Precision::cast_input(const Tensor& x) const { return in_f64(x); }
+Tensor FP64::cast_input(const Tensor& x) const { return in_f64(x); }
 
 // Casts the result of a custom module that casts for itself, so that losses are f64 as well.
-Tensor FP64Precision::cast_output(const Tensor& y) const { return in_f64(y); }
+Tensor FP64::cast_output(const Tensor& y) const { return in_f64(y); }
+
+PrecisionMaker FP64Precision() { return copies_of<Precision>(FP64()); }
 
 }  // namespace booster

@@ -7,7 +7,7 @@
 
 namespace booster {
 
-class FP64Precision : public Precision {
+class FP64 : public Precision {
  public:
   const char* name() const override { return "fp64"; }
   void prepare(const Model& model, const Optimizers& optimizers) override;

@@ -1,6 +1,6 @@
 #include "mixed_precision/strategies/fp8.h"
 
-#include "mixed_precision/ops/op_policies.h"
+#include "platform/copies.h"
 
 #include <fmt/format.h>
 
@@ -78,14 +78,14 @@ OpPolicy bf16_policy(DeviceType device) {
 
 }  // namespace
 
-FP8MixedPrecision::FP8MixedPrecision(FP8Options options)
+FP8::FP8(FP8Options options)
     : options_(std::move(options)),
       recipe_(recipe_of(options_)),
       cpu_(bf16_policy(DeviceType::cpu)),
       cuda_(bf16_policy(DeviceType::cuda)),
       overflows_(options_.skip_non_finite) {}
 
-void FP8MixedPrecision::check_fits(const Model& model) const {
+void FP8::check_fits(const Model& model) const {
   std::vector<std::string> legal;
   for (const Fp8Layer& layer : linear_layers(model)) legal.push_back(layer.name);
   for (const std::string& name : options_.exclude)
@@ -93,7 +93,7 @@ void FP8MixedPrecision::check_fits(const Model& model) const {
           "fp8: exclude: no layer of this name; got {}{}", name, legal_names(name, legal));
 }
 
-void FP8MixedPrecision::prepare(const Model& model, const Optimizers&) {
+void FP8::prepare(const Model& model, const Optimizers&) {
   const std::vector<Fp8Layer> all = linear_layers(model);
   std::vector<Fp8Layer> chosen;
   std::vector<std::string> excluded, at_the_ends, unfit;
@@ -123,33 +123,45 @@ void FP8MixedPrecision::prepare(const Model& model, const Optimizers&) {
   cpu_.linear_method = cuda_.linear_method = linear_.get();
 }
 
-const OpPolicy* FP8MixedPrecision::policy(Device device) const {
+const OpPolicy* FP8::policy(Device device) const {
   return device.type == DeviceType::cuda ? &cuda_ : &cpu_;
 }
 
-SharedNumbers FP8MixedPrecision::end(Pass pass) {
-  if (!linear_ || !recipe_.delayed || !options_.reduce_amax) return {};
-  return {linear_->maxima(pass), Among::same_layers};
+LossPass FP8::begin_loss(const LossStart& start) {
+  check_options(start.options);
+  return {.end = [this, named = start.optimizers](const Optimizers& unnamed) {
+    Optimizers all = named;
+    all.insert(all.end(), unnamed.begin(), unnamed.end());
+    return end(Pass::backward, all);
+  }};
 }
 
-void FP8MixedPrecision::begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers) {
-  Precision::begin_loss(options, optimizers);
-  of_loss_ = optimizers;
+SharedNumbers FP8::end(Pass pass, const Optimizers& optimizers) {
+  if (!linear_) return {};
+  SharedNumbers shared = {.agreed = [this, pass, optimizers] { agreed(pass, optimizers); }};
+  if (recipe_.delayed && options_.reduce_amax) {
+    shared.numbers = linear_->maxima(pass);
+    shared.among = Among::same_layers;
+  }
+  return shared;
 }
 
 // A cast to 8 bits makes infinities finite, so only the magnitudes show them. They count for this
 // loss's optimizers.
-void FP8MixedPrecision::agreed(Pass pass) {
-  if (!linear_) return;
+void FP8::agreed(Pass pass, const Optimizers& optimizers) {
   linear_->end_pass(pass);
   if (pass == Pass::forward || !options_.skip_non_finite) return;
   const Tensor found = linear_->non_finite();
-  for (const Optimizer& optimizer : of_loss_) overflows_.note(optimizer, found.clone());
+  for (const Optimizer& optimizer : optimizers) overflows_.note(optimizer, found.clone());
   linear_->forget_non_finite();
 }
 
-StateDict FP8MixedPrecision::state_tensors() const {
+StateDict FP8::state_tensors() const {
   return linear_ ? linear_->state() : StateDict{};
+}
+
+PrecisionMaker FP8MixedPrecision(FP8Options options) {
+  return copies_of<Precision>(FP8(std::move(options)));
 }
 
 }  // namespace booster

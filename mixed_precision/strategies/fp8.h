@@ -8,44 +8,24 @@
 // number of rows: padding them with zeros gives the same results.
 #pragma once
 
-#include "core/nn/no_options.h"
+#include "mixed_precision/built_in.h"
 #include "mixed_precision/fp8/fp8_linear.h"
 #include "mixed_precision/scaling/overflow_memory.h"
 
 namespace booster {
 
-struct FP8Options {
-  std::string scaling = "delayed";  // or "current"
-  std::string format = "hybrid";    // e4m3 forward, e5m2 gradients; "e4m3": both
-  // delayed scaling
-  int64_t amax_history_len = 1024;
-  std::string amax_compute_algo = "max";  // of the history; or "most_recent"
-  int64_t margin = 0;                     // scales are divided by 2^margin
-  bool reduce_amax = true;  // a magnitude is the largest over the ranks that hold a layer
-  // current scaling
-  bool power_of_two_scales = false;
-  double amax_epsilon = 0;  // lower bound of magnitudes
-  // which layers
-  std::vector<std::string> exclude = {};  // names of layers, or of modules that hold layers
-  bool first_and_last_in_bf16 = false;
-  bool skip_non_finite = true;  // check gradients and quantized tensors before a step
-};
-
-class FP8MixedPrecision : public Precision {
+class FP8 : public Precision {
  public:
   // Throws if an option is out of range.
-  explicit FP8MixedPrecision(FP8Options options = {});
-  explicit FP8MixedPrecision(NoOptions) : FP8MixedPrecision() {}
+  explicit FP8(FP8Options options = {});
 
   const char* name() const override { return "fp8"; }
   // Throws if a name in `exclude` matches no linear layer.
   void check_fits(const Model& model) const override;
   void prepare(const Model& model, const Optimizers& optimizers) override;
   const OpPolicy* policy(Device device) const override;
-  void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers) override;
-  void reached(const Optimizer& optimizer) override { of_loss_.push_back(optimizer); }
-  SharedNumbers end(Pass pass) override;
-  void agreed(Pass pass) override;
+  SharedNumbers end_forward() override { return end(Pass::forward, {}); }
+  LossPass begin_loss(const LossStart& start) override;
   // Gradients are already true, but the caller will change them, and may make infinities finite.
   void unscale(Optimizer& optimizer) override { overflows_.look(optimizer); }
   Tensor norm_factor(Optimizer&) override { return {}; }
@@ -58,12 +38,15 @@ class FP8MixedPrecision : public Precision {
   const std::vector<std::string>& layers() const { return layers_; }
 
  private:
+  // Ends a pass with gradients for these optimizers.
+  SharedNumbers end(Pass pass, const Optimizers& optimizers);
+  void agreed(Pass pass, const Optimizers& optimizers);
+
   FP8Options options_;
   Fp8Recipe recipe_;
   std::shared_ptr<Fp8Linear> linear_;  // null before prepare, or if no layer fits
   OpPolicy cpu_, cuda_;
   std::vector<std::string> layers_;
-  Optimizers of_loss_;  // the last loss's, named or reached
   OverflowMemory overflows_;
 };
 

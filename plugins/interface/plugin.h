@@ -3,6 +3,8 @@
 //
 // The base class is `single`: one process, nothing to do. A plugin does not depend on the
 // training's precision. One object serves what one call boosted, and one thread.
+//
+// Built-in plugins: plugins/built_in.h. A plugin of your own: docs/add-a-plugin.md.
 #pragma once
 
 #include "core/data/loader.h"
@@ -14,8 +16,47 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 namespace booster {
+
+// A pass that begins.
+struct PassStart {
+  Pass pass = Pass::forward;
+  // A backward pass with `sync` leaves the global gradients. Without it, gradients stay local to
+  // this rank (no_sync) until a pass with `sync`, or sync_grads().
+  bool sync = true;
+  int first_link = 0;  // of a forward pass: the model's first link that runs (core/nn/module.h)
+  bool trains = true;  // of a forward pass: some part of the model is in training mode
+};
+
+// A pass that a plugin began. Its destructor undoes what the plugin set for this thread, such as a
+// random stream, also if the pass throws. Scopes nest: a pipeline's forward passes run inside of its
+// backward pass. For one thread.
+class PassScope {
+ public:
+  struct Part {
+    std::function<void()> end = {};      // completes the pass; may talk to other ranks, and throw
+    std::function<void()> abandon = {};  // if the pass or an `end` threw; local to this rank
+    std::function<void()> restore = {};  // of this thread's state, in either case
+  };
+
+  PassScope() = default;
+  PassScope(Part part) { add(std::move(part)); }
+  PassScope(PassScope&&) noexcept = default;
+  PassScope& operator=(PassScope&&) = delete;
+  ~PassScope();
+  // Adds a part, or all parts of another scope, inside of those that are there: they end first.
+  void add(Part part) { parts_.push_back(std::move(part)); }
+  void add(PassScope inner);
+  // Completes a pass that has run to its end. Not called if the pass threw.
+  void end();
+
+ private:
+  void undo_last(bool has_ended);
+
+  std::vector<Part> parts_;
+};
 
 // The work on one batch as functions, so that a plugin can order it without knowing the precision.
 struct MicroStep {
@@ -42,7 +83,7 @@ class Plugin : public NoteTaker {
   virtual const char* name() const { return "single"; }
   // Returns the ranks that take part, along named axes; here a single one.
   virtual Mesh mesh() const { return {}; }
-  virtual Layout layout() const { return mesh().layout(); }
+  Layout layout() const;
   Group group() const { return mesh().world(); }
 
   // --- once, when models and optimizers are boosted; all ranks call it
@@ -60,15 +101,13 @@ class Plugin : public NoteTaker {
   }
 
   // --- each pass, in any order and number
-  // With `sync`, end() of a backward pass leaves the global gradients. Without it, gradients stay
-  // local to this rank (no_sync) until a pass with `sync`, or sync_grads().
-  virtual void begin(Pass, bool /*sync*/) {}
-  virtual void end(Pass) {}
+  // Begins a forward or a backward pass; the scope ends it.
+  virtual PassScope begin(const PassStart&) { return {}; }
   // Runs one call of the boosted model. `step` has only its forward functions. Pipelines pass the
   // batch from stage to stage, and give every rank the output.
   virtual Tensor forward(const Tensor& input, const MicroStep& step) { return step.forward(input); }
-  // Runs forward and backward of one batch, between begin(backward) and end(backward). Pipelines
-  // cut it into micro-batches. Returns the loss, off the tape.
+  // Runs forward and backward of one batch, while a backward pass is open. Pipelines cut it
+  // into micro-batches. Returns the loss, off the tape.
   virtual Tensor run(const Tensor& input, const Tensor& target, const MicroStep& step);
   // Replaces each of `numbers` (f32 on the device) by its maximum over these ranks.
   virtual void agree(Tensor& /*numbers*/, Among) {}
@@ -76,12 +115,12 @@ class Plugin : public NoteTaker {
   // --- the step of one optimizer, in this order
   // Exchanges its gradients that are still local to this rank. Throws if a gradient is missing.
   virtual void sync_grads(const Optimizer&) {}
-  // Called after the update, for ranks that update parts of the parameters.
-  virtual void sync_params(const Optimizer&) {}
+  // Called after the update with the optimizers that stepped: ranks that update parts of the
+  // parameters exchange them, and replicas get rank 0's buffers, which checkpoints hold. Without an
+  // optimizer only the buffers are shared: a program asks for it, outside of passes.
+  virtual void sync_params(const Optimizers& /*stepped*/) {}
 
   // --- outside of passes; all ranks call them
-  // Gives the ranks of all copies of the model rank 0's buffers, which checkpoints hold.
-  virtual void share_buffers() {}
   // Makes the values of whole parameters available to all code, until as many calls with `false`
   // follow (booster/training/boosted.h). Where ranks keep whole parameters, they always are.
   virtual void hold_whole(bool /*whole*/) {}
@@ -93,6 +132,12 @@ class Plugin : public NoteTaker {
   virtual void join(StateDict& /*state*/) const {}
   // Turns whole tensors into what this rank holds.
   virtual void split(StateDict& /*state*/) const {}
+
+ protected:
+  int zero_stage_ = 0;  // for layout(): what ranks along data shard (parallel/layout.h)
 };
+
+// Makes a plugin for each model that is boosted, always with the same options.
+using PluginMaker = std::function<std::unique_ptr<Plugin>()>;
 
 }  // namespace booster

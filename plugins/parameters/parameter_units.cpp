@@ -114,10 +114,23 @@ void ParameterUnits::begin(Pass pass) {
   use(rest);
 }
 
-void ParameterUnits::end(Pass pass, bool stay_whole) {
+// A forward pass may be part of a backward pass: a microbatch's, whose backward follows.
+void ParameterUnits::leave(Pass pass) {
   if (pass == Pass::backward) in_backward_ = false;
-  // A forward pass may be part of a backward pass: a microbatch's, whose backward follows.
   phase_ = in_backward_ ? Phase::backward : Phase::outside;
+}
+
+void ParameterUnits::abandon(Pass pass, bool stay_whole) noexcept {
+  leave(pass);
+  if (stay_whole) return;
+  for (Unit& unit : units_) {
+    keep_writes(unit);
+    give_back(unit);
+  }
+}
+
+void ParameterUnits::end(Pass pass, bool stay_whole) {
+  leave(pass);
   if (stay_whole) return gather_all();
   const bool backward_follows = pass == Pass::forward && grad_enabled();
   for (size_t i = backward_follows ? 1 : 0; i < units_.size(); ++i) release(i);
@@ -218,6 +231,10 @@ void ParameterUnits::keep_writes(Unit& unit) {
 
 void ParameterUnits::drop(Unit& unit) {
   for (const Arriving& arriving : std::exchange(unit.arriving, {})) arriving.work.wait();
+  give_back(unit);
+}
+
+void ParameterUnits::give_back(Unit& unit) {
   if (!std::exchange(unit.is_whole, false)) return;
   for (const Member& member : unit.members) {
     forget_cast_copies(member.parameter);

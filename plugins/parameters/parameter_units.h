@@ -44,6 +44,9 @@ class ParameterUnits {
   void begin(Pass pass);
   // With `stay_whole` every parameter is whole afterwards.
   void end(Pass pass, bool stay_whole);
+  // Frees the whole parameters of a pass that threw, unless they stay whole. Waits for no message:
+  // other ranks may not have sent theirs.
+  void abandon(Pass pass, bool stay_whole) noexcept;
   // Writes into the parts what was written into whole parameters.
   void keep_writes();
   // Both free all whole parameters; afterwards no gather is in progress. release_all() keeps what
@@ -91,8 +94,11 @@ class ParameterUnits {
   // Returns the parts of these members side by side, on the device of the members.
   Tensor own_parts(const Unit& unit, const std::vector<size_t>& members, const PackedParts& packed);
   void gather(size_t unit);
+  void leave(Pass pass);
   void release(size_t unit);
   void drop(Unit& unit);
+  // Frees the whole parameters that are here; the unit may still be arriving.
+  static void give_back(Unit& unit);
   static void keep_writes(Unit& unit);
 
   Model model_;

@@ -84,12 +84,12 @@ std::vector<double> train(const StrategyLevel& strategy, const std::vector<Misus
 }  // namespace
 
 TEST_CASE("plugins, strategies and boosters are made of empty braces") {
-  CHECK(std::string(TorchDDPPlugin({}).name()) == "torch_ddp");
-  CHECK(std::string(LowLevelZeroPlugin({}).name()) == "low_level_zero");
-  CHECK(std::string(FsdpPlugin({}).name()) == "fsdp");
-  CHECK(std::string(HybridParallelPlugin({}).name()) == "hybrid_parallel");
-  CHECK(std::string(SinglePlugin({}).name()) == "single");
-  CHECK(std::string(TorchDDPPlugin({.bucket_cap_mb = 3}).name()) == "torch_ddp");
+  CHECK(std::string(TorchDDPPlugin({})()->name()) == "torch_ddp");
+  CHECK(std::string(LowLevelZeroPlugin({})()->name()) == "low_level_zero");
+  CHECK(std::string(FsdpPlugin({})()->name()) == "fsdp");
+  CHECK(std::string(HybridParallelPlugin({})()->name()) == "hybrid_parallel");
+  CHECK(std::string(SinglePlugin({})()->name()) == "single");
+  CHECK(std::string(TorchDDPPlugin({.bucket_cap_mb = 3})()->name()) == "torch_ddp");
   CHECK_NOTHROW(Booster({}));
   CHECK_NOTHROW(FP16TorchMixedPrecision({}));
   CHECK_NOTHROW(FP16ApexMixedPrecision({}));

@@ -1,7 +1,7 @@
 // Captured and replayed work of boosted objects, between steps that are not captured.
 #include "booster/booster.h"
 #include "core/tensor/capture/captured_work.h"
-#include "mixed_precision/scaling/grad_scaler.h"
+#include "mixed_precision/scaling/loss_scaler.h"
 #include "tests/error_of.h"
 #include "tests/on_gpu.h"
 #include "tests/strategy_levels.h"

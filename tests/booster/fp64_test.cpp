@@ -4,7 +4,7 @@
 #include "core/nn/models.h"
 #include "core/nn/models/resnet.h"
 #include "core/nn/models/vit.h"
-#include "mixed_precision/interface/model_cast.h"
+#include "mixed_precision/strategies/fp64.h"
 #include "tests/capture_part.h"
 #include "tests/nn/golden.h"
 
@@ -244,7 +244,7 @@ TEST_CASE("fp64: an optimizer and its average that have f32 state go on in f64")
 TEST_CASE("fp64: the model is f64 with no master, and integers are not cast") {
   Model model = Sequential{Linear(4, 4), BatchNorm2d(4)};
   Optimizer optimizer = SGD(model.parameters(), {.lr = 0.1});
-  FP64Precision precision;
+  FP64 precision;
   precision.prepare(model, optimizer);
   for (const auto& [name, tensor] : model.state_dict())
     if (is_floating(tensor.dtype())) CHECK(tensor.dtype() == DType::f64);

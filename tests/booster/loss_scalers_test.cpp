@@ -17,7 +17,7 @@ struct TwoLosses {
   Booster booster;
   Boosted boosted;
 
-  static FP16ApexMixedPrecision apex() {
+  static PrecisionMaker apex() {
     return FP16ApexMixedPrecision({.opt_level = "O2", .num_losses = 2, .verbosity = 0});
   }
   explicit TwoLosses(const Choice<Plugin>& plugin = SinglePlugin({.on_every_rank = true}))
@@ -63,7 +63,7 @@ TEST_CASE("checkpoints hold every loss's scaler and the masters: a resumed train
   first.train(0, 3, 1);
   save_training(folder.path(), first.boosted, {.step = 3});
   REQUIRE(resume_training(folder.path(), second.boosted, [](const std::string&) {}));
-  const PrecisionState state = second.boosted.model.session().precision->state();
+  const PrecisionNumbers state = second.boosted.model.session().precision->state();
   CHECK(state.at("loss_scaler0.loss_scale") == 65536);
   CHECK(state.at("loss_scaler1.loss_scale") == 32768);
   CHECK(state.at("loss_scaler0.unskipped") == 3);

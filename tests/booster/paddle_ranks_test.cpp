@@ -7,10 +7,7 @@
 #include "core/nn/models.h"
 #include "core/optim/algorithms/sgd.h"
 #include "core/tensor/random/random.h"
-#include "mixed_precision/strategies/fp16_paddle.h"
 #include "parallel/launch.h"
-#include "plugins/single.h"
-#include "plugins/torch_ddp.h"
 #include "tests/capture_part.h"
 #include "tests/parallel/ranks.h"
 
@@ -34,7 +31,7 @@ PaddleRun make_run(bool on_ranks, bool master_grad) {
   manual_seed(3);
   const Model model = models::mlp({width, 32, classes});
   const SGD optimizer(model.parameters(), {.lr = 0.1});
-  const FP16PaddleMixedPrecision paddle(
+  const PrecisionMaker paddle = FP16PaddleMixedPrecision(
       {.level = "O2", .master_grad = master_grad, .init_loss_scaling = 1024.0});
   const auto booster = std::make_shared<Booster>(
       on_ranks ? BoosterOptions{.plugin = TorchDDPPlugin(), .mixed_precision = paddle}

@@ -53,7 +53,7 @@ struct Pair : Plain {
   Precision& precision() { return *group.models[0].session().precision; }
 };
 
-FP16ApexMixedPrecision apex(int losses, const char* level = "O2") {
+PrecisionMaker apex(int losses, const char* level = "O2") {
   return FP16ApexMixedPrecision({.opt_level = level, .num_losses = losses, .verbosity = 0});
 }
 

@@ -379,7 +379,7 @@ TEST_CASE("a step reads nothing back from the device, whether it is taken, skipp
     auto& [net, opt, loss_fn, data, lr] = run.boosted;
     if (strategy == "fp16") {
       Precision& precision = *net.session().precision;
-      dynamic_cast<FP16TorchMixedPrecision&>(precision).set_growth_interval(2);
+      dynamic_cast<FP16Torch&>(precision).set_growth_interval(2);
     }
     int64_t step = 0;
     for (auto& [input, label] : data) {

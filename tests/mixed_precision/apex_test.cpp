@@ -6,7 +6,6 @@
 #include "core/nn/layers.h"
 #include "core/optim/algorithms/sgd.h"
 #include "core/optim/clip.h"
-#include "mixed_precision/apex/apex_functions.h"
 #include "tests/mixed_precision/dtype_of.h"
 #include "tests/mixed_precision/weight.h"
 
@@ -291,8 +290,8 @@ TEST_CASE("state holds every scaler's counters, and loading it is all or nothing
   Loop first({.opt_level = "O2", .num_losses = 2});
   first.step(0.5);
   first.lose(INFINITY, {.loss_id = 1});
-  const PrecisionState state = first.amp.state();
-  CHECK(state == PrecisionState{{"loss_scaler0.loss_scale", 65536},
+  const PrecisionNumbers state = first.amp.state();
+  CHECK(state == PrecisionNumbers{{"loss_scaler0.loss_scale", 65536},
                                 {"loss_scaler0.unskipped", 1},
                                 {"loss_scaler1.loss_scale", 32768},
                                 {"loss_scaler1.unskipped", 0}});
@@ -367,7 +366,7 @@ TEST_CASE("verbosity 2 tells of an overflow with the next loss, in Apex's words"
 TEST_CASE("verbosity decides whether the resolved properties are told") {
   Model model = net();
   Optimizer optimizer = SGD(model.parameters(), {.lr = 0.1});
-  FP16ApexMixedPrecision loud({.opt_level = "O0"}), silent({.opt_level = "O0", .verbosity = 0});
+  FP16Apex loud({.opt_level = "O0"}), silent({.opt_level = "O0", .verbosity = 0});
   loud.prepare(model, optimizer);
   silent.prepare(model, optimizer);
   const auto lines = loud.take_notes();

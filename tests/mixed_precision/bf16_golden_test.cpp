@@ -45,7 +45,7 @@ struct Run {
 };
 
 Run train(const Json& wanted, bool round_gradients) {
-  const BF16MixedPrecision precision({.round_gradients = round_gradients});
+  const BF16 precision({.round_gradients = round_gradients});
   const Model model = network(wanted["name"]);
   const Tensor x = hashed(testing::shape_of(wanted["input"]), 100);
   std::vector<int64_t> target;

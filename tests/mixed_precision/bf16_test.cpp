@@ -18,7 +18,7 @@ using booster::testing::Weight;
 namespace {
 
 struct Training {
-  BF16MixedPrecision precision;
+  BF16 precision;
   std::shared_ptr<Weight> module = std::make_shared<Weight>(ones({4}));
   Optimizer optimizer = SGD(Model(module).parameters(), {.lr = 1});
 
@@ -59,7 +59,7 @@ TEST_CASE("a thousand updates of 1e-3: masters and Kahan arrive, nearest stays")
 TEST_CASE("autocast keeps f32 parameters and a policy; cast converts all but batch norm") {
   const Model model = Sequential{Conv2d(1, 2, {3, 3}), BatchNorm2d(2), ReLU()};
   SGD optimizer(model.parameters(), {.lr = 0.1});
-  BF16MixedPrecision autocast, cast({.style = "cast"});
+  BF16 autocast, cast({.style = "cast"});
   autocast.prepare(model, optimizer);
   for (const auto& parameter : model.parameters()) CHECK(parameter.tensor.dtype() == DType::f32);
   CHECK(autocast.policy({}) != nullptr);
@@ -86,7 +86,7 @@ TEST_CASE("a step whose gradients are not finite changes nothing, unless it is n
 
 TEST_CASE("options that do not go together are refused") {
   const auto refused = [](BF16Options options, const char* message) {
-    CHECK_THROWS_WITH_AS(BF16MixedPrecision{options}, doctest::Contains(message), Error);
+    CHECK_THROWS_WITH_AS(BF16{options}, doctest::Contains(message), Error);
   };
   refused({.style = "Cast"}, "style: unknown style; got Cast");
   refused({.style = "cast", .master_weights = false, .update = "kahn"}, "kahan");

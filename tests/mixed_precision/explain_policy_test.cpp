@@ -119,13 +119,13 @@ Ruled ruled(const Precision& precision, DeviceType device, Question question) {
 std::vector<Ruled> all_rules() {
   std::vector<Ruled> all;
   for (const DeviceType device : {DeviceType::cpu, DeviceType::cuda}) {
-    all.push_back(ruled(FP16TorchMixedPrecision(), device, {}));
-    all.push_back(ruled(BF16MixedPrecision(), device, {}));
+    all.push_back(ruled(FP16Torch(), device, {}));
+    all.push_back(ruled(BF16(), device, {}));
   }
-  all.push_back(ruled(FP16ApexMixedPrecision(), DeviceType::cuda, {.level = "O1"}));
+  all.push_back(ruled(FP16Apex(), DeviceType::cuda, {.level = "O1"}));
   for (const char* level : {"O1", "O2", "OD"})
     for (const char* dtype : {"float16", "bfloat16"})
-      all.push_back(ruled(FP16PaddleMixedPrecision({.level = level, .dtype = dtype}),
+      all.push_back(ruled(FP16Paddle({.level = level, .dtype = dtype}),
                           DeviceType::cuda, {.level = level, .settings = {{"dtype", dtype}}}));
   return all;
 }

@@ -249,7 +249,7 @@ TEST_CASE("an activation checkpoint gives the same gradients") {
         const PolicyScope numbers(t.precision.policy({}));
         const auto run = [&](const std::vector<Tensor>& in) { return t.model(in[0]); };
         y = checkpointed ? checkpoint(run, {x}) : t.model(x);
-        end_pass(t.precision, Pass::forward);
+        end_forward(t.precision);
       }
       backward(t, y, bf16(batch(step, 16)));
       all.push_back(x.grad().to_vector<double>());

@@ -49,11 +49,10 @@ double final_loss(Precision& precision) {
     {
       const PolicyScope numbers(precision.policy({}));
       const Tensor y = model(given.x);
-      end_pass(precision, Pass::forward);
+      end_forward(precision);
       loss = cross_entropy(y, given.labels);
     }
-    booster::backward(loss);
-    end_pass(precision, Pass::backward);
+    in_pass(precision, optimizer, [&] { booster::backward(loss); });
     const Verdict verdict = precision.inspect(optimizer);
     if (verdict.found_inf.defined()) CHECK(verdict.found_inf.item() == 0);
     optimizer.step();
@@ -122,13 +121,13 @@ TEST_CASE("layers can be kept in bf16: by name, by the name of a module, the fir
 }
 
 TEST_CASE("wrong options are refused with the legal ones") {
-  CHECK_THROWS_WITH_AS(FP8MixedPrecision({.scaling = "mxfp8"}), Contains("delayed, current"),
+  CHECK_THROWS_WITH_AS(FP8({.scaling = "mxfp8"}), Contains("delayed, current"),
                        Error);
-  CHECK_THROWS_WITH_AS(FP8MixedPrecision({.format = "e5m2"}), Contains("too few digits"), Error);
-  CHECK_THROWS_WITH_AS(FP8MixedPrecision({.amax_history_len = 0}), Contains("at least 1"), Error);
-  CHECK_THROWS_WITH_AS(FP8MixedPrecision({.amax_compute_algo = "mean"}), Contains("most_recent"),
+  CHECK_THROWS_WITH_AS(FP8({.format = "e5m2"}), Contains("too few digits"), Error);
+  CHECK_THROWS_WITH_AS(FP8({.amax_history_len = 0}), Contains("at least 1"), Error);
+  CHECK_THROWS_WITH_AS(FP8({.amax_compute_algo = "mean"}), Contains("most_recent"),
                        Error);
-  CHECK_THROWS_WITH_AS(FP8MixedPrecision({.margin = -1}), Contains("margin"), Error);
+  CHECK_THROWS_WITH_AS(FP8({.margin = -1}), Contains("margin"), Error);
 }
 
 TEST_CASE("an infinity or nan that a cast would hide is found") {
@@ -139,7 +138,6 @@ TEST_CASE("an infinity or nan that a cast would hide is found") {
       const auto step = [&](double value) {
         const Tensor y = forward(t, full({4, 16}, 1));
         t.precision.abandon(t.optimizer);
-        t.precision.begin_loss({}, t.optimizer);
         backward(t, y, bf16(full({4, 16}, value)));
         const Verdict verdict = t.precision.inspect(t.optimizer);
         const double found = verdict.found_inf.item();
@@ -175,7 +173,7 @@ TEST_CASE("a small net trains to within 2 % of the final loss of fp32") {
   CHECK(want > 0.1);  // otherwise the comparison is meaningless
   for (const char* scaling : {"delayed", "current"}) {
     CAPTURE(scaling);
-    FP8MixedPrecision fp8({.scaling = scaling});
+    FP8 fp8({.scaling = scaling});
     CHECK(final_loss(fp8) == doctest::Approx(want).epsilon(0.02));
     CHECK(fp8.layers().size() == 3);
   }

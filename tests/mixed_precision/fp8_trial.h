@@ -12,34 +12,42 @@ namespace booster::testing {
 struct Trial {
   Model model;
   Optimizer optimizer;
-  FP8MixedPrecision precision;
+  FP8 precision;
 };
 
 inline Trial trial(Model model, FP8Options options) {
   Optimizer optimizer = SGD(model.parameters(), {.lr = 0.05});
-  Trial made{model, optimizer, FP8MixedPrecision(std::move(options))};
+  Trial made{model, optimizer, FP8(std::move(options))};
   made.precision.check_fits(made.model);
   made.precision.prepare(made.model, made.optimizer);
   return made;
 }
 
-// Ends a pass like a Booster on a single rank, which needs no agreement.
-inline void end_pass(Precision& precision, Pass pass) {
-  precision.end(pass);
-  precision.agreed(pass);
+// Ends a forward pass like a Booster on a single rank, which needs no agreement.
+inline void end_forward(Precision& precision) {
+  const SharedNumbers shared = precision.end_forward();
+  if (shared.agreed) shared.agreed();
+}
+
+// Runs a backward pass of one loss in the same way.
+inline void in_pass(Precision& precision, const Optimizer& optimizer,
+                    const std::function<void()>& backward) {
+  const LossPass pass = precision.begin_loss({.optimizers = optimizer});
+  backward();
+  const SharedNumbers shared = pass.end({});
+  if (shared.agreed) shared.agreed();
 }
 
 inline Tensor forward(Trial& t, const Tensor& x) {
   const PolicyScope numbers(t.precision.policy({}));
   Tensor y = t.model(x);
-  if (y.requires_grad()) end_pass(t.precision, Pass::forward);
+  if (y.requires_grad()) end_forward(t.precision);
   return y;
 }
 
 inline void backward(Trial& t, const Tensor& y, const Tensor& g) {
   t.optimizer.zero_grad();
-  booster::backward(y, {.grad = g});
-  end_pass(t.precision, Pass::backward);
+  in_pass(t.precision, t.optimizer, [&] { booster::backward(y, {.grad = g}); });
 }
 
 inline Tensor bf16(Tensor x) { return untracked::cast(x, DType::bf16); }

@@ -1,5 +1,5 @@
 // The state machine of torch.amp.GradScaler; scale_sequence_test.cpp tests its scales.
-#include "mixed_precision/scaling/grad_scaler.h"
+#include "mixed_precision/scaling/loss_scaler.h"
 
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"

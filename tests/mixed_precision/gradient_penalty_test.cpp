@@ -4,7 +4,7 @@
 #include "core/autograd/tape.h"
 #include "core/optim/algorithms/sgd.h"
 #include "mixed_precision/ops/op_policies.h"
-#include "mixed_precision/scaling/grad_scaler.h"
+#include "mixed_precision/scaling/loss_scaler.h"
 
 #include <doctest/doctest.h>
 

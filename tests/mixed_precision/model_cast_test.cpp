@@ -1,5 +1,5 @@
 // Models in 16 bits with f32 masters.
-#include "mixed_precision/interface/model_cast.h"
+#include "mixed_precision/interface/precision.h"
 
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
@@ -7,6 +7,7 @@
 #include "core/optim/algorithms/adam.h"
 #include "core/optim/algorithms/sgd.h"
 #include "mixed_precision/scaling/loss_scaler.h"
+#include "mixed_precision/scaling/scaled_step.h"
 #include "tests/mixed_precision/dtype_of.h"
 
 #include <doctest/doctest.h>

@@ -17,7 +17,7 @@ namespace {
 
 // A step as in a Booster, without ranks.
 struct NaiveTraining {
-  FP16NaiveMixedPrecision precision;
+  FP16Naive precision;
   std::shared_ptr<Weight> module = std::make_shared<Weight>(zeros({1}));
   Optimizer optimizer = SGD(Model(module).parameters(), {.lr = 1});
 
@@ -31,8 +31,7 @@ struct NaiveTraining {
     optimizer.zero_grad();
     const Tensor x = full({1}, gradient);
     const Tensor y = precision.cast_output(Model(module)(precision.cast_input(x)));
-    precision.begin_loss({}, optimizer);
-    backward(precision.scale(sum(y)));
+    backward(precision.begin_loss({.optimizers = optimizer}).scale(sum(y)));
     if (max_norm > 0) {
       precision.unscale(optimizer);
       optimizer.clip_grad_by_norm(max_norm);
@@ -70,7 +69,7 @@ TEST_CASE("hysteresis counts overflows since the last growth; every overflow ski
     CHECK(training.precision.scaler().get_scale() == scales[i]);
   }
   CHECK(training.precision.state() ==
-        PrecisionState{{"scale", 256}, {"good_steps", 2}, {"bad_steps", 3}});
+        PrecisionNumbers{{"scale", 256}, {"good_steps", 2}, {"bad_steps", 3}});
 }
 
 TEST_CASE("clipping sees true gradients, and small ones are not lost in f16") {
@@ -79,7 +78,7 @@ TEST_CASE("clipping sees true gradients, and small ones are not lost in f16") {
   // 1.0009765625 * 2^-14 uses all of f16's digits; divided by the scale it would keep none.
   const double small = std::ldexp(1.0 + 0x1p-10, -14);
   training.optimizer.zero_grad();
-  training.precision.begin_loss({}, training.optimizer);
+  training.precision.begin_loss({.optimizers = training.optimizer});
   training.module->w.set_grad(full({1}, small, {.dtype = DType::f16}));
   training.precision.unscale(training.optimizer);
   CHECK(training.module->w.grad().item() == small / 1024);
@@ -92,12 +91,12 @@ TEST_CASE("everything inside is f16; inputs of other kinds, outputs and the loss
   CHECK(training.precision.cast_input(arange(3)).dtype() == DType::i64);
   CHECK(training.precision.cast_input(ones({2})).dtype() == DType::f16);
   CHECK(training.precision.cast_output(ones({2}, {DType::f16})).dtype() == DType::f32);
-  CHECK(training.precision.scale(scalar(2, {DType::f16})).item() == 131072);  // beyond f16
+  CHECK(training.precision.begin_loss({}).scale(scalar(2, {DType::f16})).item() == 131072);  // beyond f16
 }
 
 TEST_CASE("options out of range are errors") {
   const auto refuses = [](FP16NaiveOptions options) {
-    CHECK_THROWS_AS(FP16NaiveMixedPrecision{options}, Error);
+    CHECK_THROWS_AS(FP16Naive{options}, Error);
   };
   refuses({.initial_scale = 0});
   refuses({.growth_factor = 1});
@@ -105,7 +104,7 @@ TEST_CASE("options out of range are errors") {
   refuses({.initial_scale = 2, .min_scale = 4});
   refuses({.initial_scale = 8, .max_scale = 4});
   refuses({.hysteresis = -1});
-  CHECK_NOTHROW(FP16NaiveMixedPrecision({.min_scale = 0, .max_scale = 0}));
+  CHECK_NOTHROW(FP16Naive({.min_scale = 0, .max_scale = 0}));
 }
 
 TEST_CASE("gradients of a loss that was not scaled are an error; no gradients are none") {
@@ -117,7 +116,7 @@ TEST_CASE("gradients of a loss that was not scaled are an error; no gradients ar
   };
   refuses([&] { training.precision.inspect(training.optimizer); });
   refuses([&] { training.precision.unscale(training.optimizer); });
-  refuses([&] { training.precision.begin_loss({}, training.optimizer); });
+  refuses([&] { training.precision.begin_loss({.optimizers = training.optimizer}); });
 }
 
 TEST_CASE("verbose and log_num_zeros_in_grad tell of skipped steps and of zeros") {

@@ -126,7 +126,7 @@ TEST_CASE("batch normalisation goes by its input and keeps its own numbers in f3
 
 TEST_CASE("amp_configs at level O1 means the static graph, other options the dynamic one") {
   const auto sum_of_leaves = [](FP16PaddleOptions options) {
-    const FP16PaddleMixedPrecision paddle(options);
+    const FP16Paddle paddle(options);
     const PolicyScope scope(paddle.policy({}));
     return (data() + parameter()).dtype();
   };

@@ -24,7 +24,7 @@ using booster::testing::Weight;
 
 namespace {
 
-using Paddle = FP16PaddleMixedPrecision;
+using Paddle = FP16Paddle;
 
 Tensor halves(DType dtype) { return full({2, 2}, 0.5, {.dtype = dtype}); }
 
@@ -39,8 +39,9 @@ struct PaddleTraining {
   }
   bool step(double gradient) {
     optimizer.zero_grad();
-    precision.begin_loss({}, optimizer);
-    backward(precision.scale(sum(cast(Model(module)(full({2}, gradient)), DType::f32))));
+    const LossPass pass = precision.begin_loss({.optimizers = optimizer});
+    const Tensor loss = sum(cast(Model(module)(full({2}, gradient)), DType::f32));
+    backward(pass.scale ? pass.scale(loss) : loss);
     const Verdict verdict = precision.inspect(optimizer);
     const auto on_device = [](const Tensor& t) {
       return t.defined() ? static_cast<const float*>(t.data()) : nullptr;
@@ -243,8 +244,7 @@ TEST_CASE("gradients of several passes add up in f32 with master_grad") {
   const auto gradient = [](bool master_grad) {
     PaddleTraining training({.level = "O2", .master_grad = master_grad, .init_loss_scaling = 1.0});
     for (double part : {2048.0, 1.0}) {
-      training.precision.begin_loss({}, training.optimizer);
-      backward(training.precision.scale(
+      backward(training.precision.begin_loss({.optimizers = training.optimizer}).scale(
           sum(cast(Model(training.module)(full({2}, part, {.dtype = DType::f16})), DType::f32))));
     }
     return training.module->w.grad();
@@ -260,8 +260,8 @@ TEST_CASE("counters go on where they were saved, under Paddle's names") {
       .init_loss_scaling = 1024, .incr_every_n_steps = 3, .decr_every_n_nan_or_inf = 2};
   PaddleTraining first(options), second(options);
   for (double g : {1.0, 1.0, double(INFINITY)}) first.step(g);
-  const PrecisionState state = first.precision.state();
-  CHECK(state == PrecisionState{{"scale", 1024},
+  const PrecisionNumbers state = first.precision.state();
+  CHECK(state == PrecisionNumbers{{"scale", 1024},
                                 {"incr_ratio", 2},
                                 {"decr_ratio", 0.5},
                                 {"incr_every_n_steps", 3},
@@ -272,7 +272,7 @@ TEST_CASE("counters go on where they were saved, under Paddle's names") {
   second.precision.load(state);
   CHECK(second.step(INFINITY));
   CHECK(second.precision.state().at("scale") == 512);
-  PrecisionState lacking = state;
+  PrecisionNumbers lacking = state;
   lacking.erase("decr_count");
   CHECK_THROWS_WITH_AS(second.precision.load(lacking), "fp16_paddle: load: decr_count is missing",
                        Error);

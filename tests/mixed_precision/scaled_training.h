@@ -4,7 +4,7 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/optim/algorithms/sgd.h"
-#include "mixed_precision/scaling/grad_scaler.h"
+#include "mixed_precision/scaling/loss_scaler.h"
 
 namespace booster::test {
 

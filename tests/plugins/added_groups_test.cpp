@@ -196,10 +196,10 @@ Spread spread_over(const Group& world, const std::string& name, Choice<Plugin> p
 Spread not_spread() { return {.name = "alone", .model = network}; }
 
 Spread stages_of(const Group& world, int64_t zero_stage) {
-  const HybridParallelPlugin plugin({.pp_size = 2, .zero_stage = zero_stage}, world);
+  const PluginMaker plugin = HybridParallelPlugin({.pp_size = 2, .zero_stage = zero_stage}, world);
   Spread spread = spread_over(world, fmt::format("stages, zero {}", zero_stage), plugin);
   spread.shares = world.size() / 2;
-  spread.share = plugin.mesh().place("data");
+  spread.share = plugin()->mesh().place("data");
   spread.by_pipeline = true;
   return spread;
 }

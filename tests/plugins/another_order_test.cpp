@@ -32,12 +32,12 @@ void take_over(Plugin& plugin, const Model& model, const Optimizer& optimizer) {
 }
 
 void train_with(Plugin& plugin, Module& expert) {
-  plugin.begin(Pass::forward, true);
+  PassScope forward = plugin.begin({.pass = Pass::forward});
   const Tensor y = sum(expert(ones({2, 4})));
-  plugin.end(Pass::forward);
-  plugin.begin(Pass::backward, true);
+  forward.end();
+  PassScope back = plugin.begin({.pass = Pass::backward});
   backward(y);
-  plugin.end(Pass::backward);
+  back.end();
 }
 
 // Runs two passes, each with another expert; rank 1 begins with the second unless `same_order`.
@@ -65,27 +65,27 @@ constexpr double each_alone = 1e-5;  // as a bucket size: no two layers share on
 }  // namespace
 
 TEST_CASE("rank: experts in one order" * doctest::skip()) {
-  TorchDDPPlugin ddp({.bucket_cap_mb = each_alone});
+  TorchDdp ddp({.bucket_cap_mb = each_alone});
   CHECK(error_in_order(ddp, true) == "");
-  LowLevelZeroPlugin zero({.reduce_bucket_size_in_m = each_alone});
+  LowLevelZero zero({.reduce_bucket_size_in_m = each_alone});
   CHECK(error_in_order(zero, true) == "");
-  FsdpPlugin fsdp;
+  Fsdp fsdp;
   CHECK(error_in_order(fsdp, true) == "");
 }
 TEST_CASE("rank: experts by torch_ddp" * doctest::skip()) {
-  TorchDDPPlugin plugin({.bucket_cap_mb = each_alone});
+  TorchDdp plugin({.bucket_cap_mb = each_alone});
   check_names_both(error_in_order(plugin, false), ", bucket 0)", ", bucket 2)");
 }
 TEST_CASE("rank: experts by low_level_zero" * doctest::skip()) {
-  LowLevelZeroPlugin plugin({.reduce_bucket_size_in_m = each_alone});
+  LowLevelZero plugin({.reduce_bucket_size_in_m = each_alone});
   check_names_both(error_in_order(plugin, false), ", bucket 0)", ", bucket 1)");
 }
 TEST_CASE("rank: blocks by fsdp" * doctest::skip()) {
-  FsdpPlugin plugin({.prefetch = 0});
+  Fsdp plugin({.prefetch = 0});
   check_names_both(error_in_order(plugin, false), ", unit 1)", ", unit 2)");
 }
 TEST_CASE("rank: steps by low_level_zero" * doctest::skip()) {
-  LowLevelZeroPlugin plugin;
+  LowLevelZero plugin;
   Sequential chain = experts(2);
   Optimizers optimizers;
   for (int i = 0; i < 2; ++i) optimizers.push_back(SGD(chain[i].parameters(), {.lr = 0.1}));
@@ -120,15 +120,15 @@ std::string error_of_two_trainings() {
   });
 }
 TEST_CASE("rank: two trainings by torch_ddp" * doctest::skip()) {
-  check_names_both(error_of_two_trainings<TorchDDPPlugin>(), ", bucket 0)",
+  check_names_both(error_of_two_trainings<TorchDdp>(), ", bucket 0)",
                    ", bucket 0 of training 2)");
 }
 TEST_CASE("rank: two trainings by low_level_zero" * doctest::skip()) {
-  check_names_both(error_of_two_trainings<LowLevelZeroPlugin>(), ", bucket 0)",
+  check_names_both(error_of_two_trainings<LowLevelZero>(), ", bucket 0)",
                    ", bucket 0 of training 2)");
 }
 TEST_CASE("rank: two trainings by fsdp" * doctest::skip()) {
-  check_names_both(error_of_two_trainings<FsdpPlugin>(), ", unit 1)", ", unit 1 of training 2)");
+  check_names_both(error_of_two_trainings<Fsdp>(), ", unit 1)", ", unit 1 of training 2)");
 }
 
 TEST_CASE("gradients and parameters of equal layers never mix, in whatever order ranks use them") {

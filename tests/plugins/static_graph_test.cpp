@@ -55,9 +55,9 @@ class Passes {
     Tensor loss = zeros({});
     for (const size_t i : uses_[static_cast<size_t>(world_.rank)])
       loss = loss + sum(parameter(i) * (factor * (world_.rank + 1)));
-    plugin_.begin(Pass::backward, sync);
+    PassScope pass = plugin_.begin({.pass = Pass::backward, .sync = sync});
     if (loss.requires_grad()) booster::backward(loss);
-    plugin_.end(Pass::backward);
+    pass.end();
     for (int rank = 0; rank < world_.size; ++rank)
       for (const size_t i : uses_[static_cast<size_t>(rank)])
         want_[i] = want_[i].value_or(0) + factor * (rank + 1) / world_.size;
@@ -91,7 +91,7 @@ class Passes {
   Optimizer optimizer_ = SGD(model_.parameters(), {.lr = 1});
   std::vector<std::vector<size_t>> uses_;
   World world_;
-  TorchDDPPlugin plugin_;
+  TorchDdp plugin_;
   std::vector<std::optional<double>> want_;
   bool is_local_ = false;
 };
@@ -136,15 +136,15 @@ TEST_CASE("rank: another graph" * doctest::skip()) {
   const World world = launch_from_env();
   Model model(std::make_shared<Holder>());
   SGD optimizer(model.parameters(), {.lr = 1});
-  TorchDDPPlugin plugin({.static_graph = true});
+  TorchDdp plugin({.static_graph = true});
   plugin.shard(model, optimizer);
   plugin.prepare(model, optimizer);
   const auto pass = [&](std::vector<size_t> uses) {
     Tensor loss = zeros({});
     for (const size_t i : uses) loss = loss + sum(model.parameters()[i].tensor);
-    plugin.begin(Pass::backward, true);
+    PassScope scope = plugin.begin({.pass = Pass::backward});
     backward(loss);
-    plugin.end(Pass::backward);
+    scope.end();
     optimizer.zero_grad();
   };
   pass({0, 1});

@@ -67,15 +67,15 @@ Model trained_alone() {
 }
 
 // Does what a Booster does with a model that it boosts.
-void take_over(TorchDDPPlugin& plugin, const Model& model, const Optimizer& optimizer) {
+void take_over(TorchDdp& plugin, const Model& model, const Optimizer& optimizer) {
   plugin.shard(model, optimizer);
   plugin.prepare(model, optimizer);
 }
 // Runs a backward pass. With `sync` the gradients are then those of all ranks.
-void run_backward(TorchDDPPlugin& plugin, const Tensor& loss, bool sync = true) {
-  plugin.begin(Pass::backward, sync);
+void run_backward(TorchDdp& plugin, const Tensor& loss, bool sync = true) {
+  PassScope pass = plugin.begin({.pass = Pass::backward, .sync = sync});
   backward(loss);
-  plugin.end(Pass::backward);
+  pass.end();
 }
 
 void check_equals_one_process(TorchDDPOptions options) {
@@ -86,11 +86,10 @@ void check_equals_one_process(TorchDDPOptions options) {
     for (auto& parameter : model.parameters()) parameter.tensor.fill_(9);
   }
   SGD optimizer(model.parameters(), {.lr = 0.1, .momentum = 0.9});
-  TorchDDPPlugin plugin(options);
+  TorchDdp plugin(options);
   take_over(plugin, model, optimizer);
   for (int step = 0; step < 10; ++step) {
     optimizer.zero_grad();
-    plugin.begin(Pass::forward, true);
     run_backward(plugin,
                  cross_entropy(model(share(inputs(step), world)), share(labels(), world)));
     plugin.sync_grads(optimizer);
@@ -117,7 +116,7 @@ TEST_CASE("rank: no_sync" * doctest::skip()) {
   const World world = launch_from_env();
   Model model = small_model();
   SGD optimizer(model.parameters(), {.lr = 0.1});
-  TorchDDPPlugin plugin;
+  TorchDdp plugin;
   take_over(plugin, model, optimizer);
   const Tensor x = share(inputs(0), world), y = share(labels(), world);
   run_backward(plugin, cross_entropy(model(x), y) * 0.5, false);
@@ -156,7 +155,7 @@ TEST_CASE("rank: unused parameter" * doctest::skip()) {
     return world.rank == 0 ? used + sum(module->b * 4) : used;
   };
   {
-    TorchDDPPlugin plugin({.find_unused_parameters = true});
+    TorchDdp plugin({.find_unused_parameters = true});
     take_over(plugin, model, optimizer);
     run_backward(plugin, loss());
     plugin.sync_grads(optimizer);
@@ -165,7 +164,7 @@ TEST_CASE("rank: unused parameter" * doctest::skip()) {
     CHECK_FALSE(module->c.grad().defined());
   }
   optimizer.zero_grad();
-  TorchDDPPlugin strict;
+  TorchDdp strict;
   take_over(strict, model, optimizer);
   run_backward(strict, sum(module->a * 2) + sum(module->b));
   CHECK_THROWS_WITH_AS(strict.sync_grads(optimizer),
@@ -179,13 +178,11 @@ TEST_CASE("rank: buffers" * doctest::skip()) {
   const World world = launch_from_env();
   Model model = Sequential{BatchNorm2d(2), Conv2d(2, 2, 1)};
   SGD optimizer(model.parameters(), {.lr = 0.1});
-  TorchDDPPlugin plugin;
+  TorchDdp plugin;
   take_over(plugin, model, optimizer);
   Generator generator(static_cast<uint64_t>(world.rank));
   for (int step = 0; step < 2; ++step) {
-    plugin.begin(Pass::forward, true);
     const Tensor y = model(normal({3, 2, 4, 4}, world.rank, 1, {}, generator));
-    plugin.end(Pass::forward);
     run_backward(plugin, sum(y));
     const auto before = model.buffers()[0].tensor.to_vector<float>();
     plugin.sync_params(optimizer);
@@ -207,7 +204,7 @@ TEST_CASE("rank: masters" * doctest::skip()) {
     explicit Holder(Tensor w) : Module("Holder") { add_parameter("w", w); }
     Tensor forward(const Tensor& x) override { return x; }
   };
-  TorchDDPPlugin plugin;
+  TorchDdp plugin;
   take_over(plugin, Model(std::make_shared<Holder>(w)), optimizer);
   CHECK(w.item() == 1);
   CHECK(optimizer.master("0").item() == doctest::Approx(1.0001).epsilon(1e-7));
@@ -221,7 +218,7 @@ TEST_CASE("rank 0's masters are everybody's, with all their digits") {
 
 TEST_CASE("rank: agree" * doctest::skip()) {
   const World world = launch_from_env();
-  TorchDDPPlugin plugin;
+  TorchDdp plugin;
   Tensor found = scalar(world.rank == 1 ? 1 : 0);
   plugin.agree(found, Among::everybody);
   CHECK(found.item() == 1);
@@ -240,15 +237,15 @@ TEST_CASE("a bucket holds one dtype, and dtypes that alternate do not cut bucket
 }
 
 TEST_CASE("a dtype that gradients cannot travel in is an error that lists the others") {
-  CHECK_THROWS_WITH_AS(TorchDDPPlugin({.comm_dtype = "pf16"}, Group()),
+  CHECK_THROWS_WITH_AS(TorchDdp({.comm_dtype = "pf16"}, Group()),
                        doctest::Contains("(did you mean fp16?)"), Error);
 }
 
 TEST_CASE("a plugin that serves a model cannot be copied") {
   Model model = small_model();
   SGD optimizer(model.parameters(), {.lr = 0.1});
-  TorchDDPPlugin plugin({}, Group());
-  const TorchDDPPlugin copy(plugin);
+  TorchDdp plugin({}, Group());
+  const TorchDdp copy(plugin);
   plugin.prepare(model, optimizer);
-  CHECK_THROWS_AS(TorchDDPPlugin{plugin}, Error);
+  CHECK_THROWS_AS(TorchDdp{plugin}, Error);
 }

@@ -38,7 +38,7 @@ core/nn: . functional models
 core/optim: . algorithms schedules
 core/data: images archives gpu . transforms datasets
 parallel: operations rendezvous rendezvous/store backends groups .
-mixed_precision: interface fp8 ops/tables ops scaling apex paddle explain strategies
+mixed_precision: interface fp8 ops/tables ops scaling . apex paddle explain strategies
 plugins: interface parameters gradients pipeline tensor sequence .
 booster: training checkpoint/safetensors checkpoint/folder checkpoint/training checkpoint \
   config/checks config/options config/tables config config/plugins profile config/strategies \

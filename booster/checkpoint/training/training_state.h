@@ -22,7 +22,7 @@ struct TrainingState {
   std::string plugin;
 
   std::string precision;
-  PrecisionState precision_state, first_precision_state;  // now, and when it was boosted
+  PrecisionNumbers precision_state, first_precision_state;  // now, and when it was boosted
   bool precision_by_rank = false;  // each rank has its own tensors
 
   OptimizerState optimizer;  // without its tensors

@@ -30,7 +30,7 @@ RegistryEntry<Plugin> fsdp_plugin() {
               "data parallel with ZeRO 3: each rank keeps a part of parameters, "
               "gradients and optimizer state (also called gemini)",
           .options = fsdp_fields().options(),
-          .make = maker<FsdpPlugin>(fsdp_fields()),
+          .make = maker<Fsdp>(fsdp_fields()),
           .options_for = [](const Layout& layout) -> std::optional<nlohmann::json> {
             if (!layout.is_data_alone() || layout.zero_stage != 3) return std::nullopt;
             return nlohmann::json::object();

@@ -116,7 +116,7 @@ RegistryEntry<Plugin> hybrid_parallel_plugin() {
   return {.name = "hybrid_parallel",
           .description = "tensor, pipeline, sequence and data parallel with ZeRO, on one mesh",
           .options = hybrid_fields().options(),
-          .make = maker<HybridParallelPlugin>(hybrid_fields()),
+          .make = maker<HybridParallel>(hybrid_fields()),
           .idle = idle_options(),
           .layout = [table = hybrid_fields()](
                         const OptionValues& values) { return layout_of(table.read(values)); },

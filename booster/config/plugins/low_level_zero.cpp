@@ -29,7 +29,7 @@ RegistryEntry<Plugin> low_level_zero_plugin() {
               "data parallel with ZeRO 1 and 2: each rank keeps a part of the optimizer "
               "state, and of the gradients",
           .options = zero_fields().options(),
-          .make = maker<LowLevelZeroPlugin>(zero_fields()),
+          .make = maker<LowLevelZero>(zero_fields()),
           .options_for = [](const Layout& layout) -> std::optional<nlohmann::json> {
             const int stage = layout.zero_stage;
             if (!layout.is_data_alone() || stage < 1 || stage > 2) return std::nullopt;

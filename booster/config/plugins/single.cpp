@@ -19,7 +19,7 @@ RegistryEntry<Plugin> single_plugin() {
   return {.name = "single",
           .description = "one process, one device",
           .options = single_fields().options(),
-          .make = maker<SinglePlugin>(single_fields()),
+          .make = maker<Single>(single_fields()),
           .options_for = [](const Layout& layout) -> std::optional<nlohmann::json> {
             if (layout.ranks() > 1) return std::nullopt;
             return nlohmann::json::object();

@@ -32,7 +32,7 @@ RegistryEntry<Plugin> torch_ddp_plugin() {
               "data parallel: every rank holds the model, gradients are averaged in "
               "buckets during backward",
           .options = ddp_fields().options(),
-          .make = maker<TorchDDPPlugin>(ddp_fields()),
+          .make = maker<TorchDdp>(ddp_fields()),
           .options_for = [](const Layout& layout) -> std::optional<nlohmann::json> {
             if (!layout.is_data_alone() || layout.zero_stage > 0) return std::nullopt;
             return nlohmann::json::object();

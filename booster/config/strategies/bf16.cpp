@@ -31,7 +31,7 @@ RegistryEntry<Precision> bf16_strategy() {
   return {.name = "bf16",
           .description = "bf16 without a loss scale: torch's autocast, or a bf16 model",
           .options = bf16_fields().options(),
-          .make = maker<BF16MixedPrecision>(bf16_fields()),
+          .make = maker<BF16>(bf16_fields()),
           .idle = {{{"seed"}, rounds_the_same_each_time, "unless update is stochastic"},
                    {{"round_gradients"},
                     option_is("style", std::string("cast")),

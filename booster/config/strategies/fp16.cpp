@@ -24,7 +24,7 @@ RegistryEntry<Precision> fp16_strategy() {
   return {.name = "fp16",
           .description = "torch's autocast to f16 with a dynamic loss scale",
           .options = fp16_fields().options(),
-          .make = maker<FP16TorchMixedPrecision>(fp16_fields()),
+          .make = maker<FP16Torch>(fp16_fields()),
           .idle = {{{"growth_factor"},
                     option_is("growth_interval", int64_t{0}),
                     "with growth_interval = 0"}},

@@ -87,7 +87,7 @@ RegistryEntry<Precision> fp16_apex_strategy() {
       .name = "fp16_apex",
       .description = "NVIDIA Apex's amp: levels O0, O1, O2 and O3",
       .options = apex_fields().options(),
-      .make = maker<FP16ApexMixedPrecision>(apex_fields()),
+      .make = maker<FP16Apex>(apex_fields()),
       .idle = {{all_but_enabled(), option_is("enabled", false), "with enabled = false"},
                {{"half_functions", "float_functions", "promote_functions"},
                 casts_no_ops,

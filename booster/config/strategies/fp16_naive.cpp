@@ -32,7 +32,7 @@ RegistryEntry<Precision> fp16_naive_strategy() {
   return {.name = "fp16_naive",
           .description = "the whole model in f16 with f32 masters, after Colossal-AI",
           .options = naive_fields().options(),
-          .make = maker<FP16NaiveMixedPrecision>(naive_fields()),
+          .make = maker<FP16Naive>(naive_fields()),
           .idle = {{{"growth_factor"},
                     option_is("growth_interval", int64_t{0}),
                     "with growth_interval = 0"}},

@@ -226,7 +226,7 @@ RegistryEntry<Precision> fp16_paddle_strategy() {
   return {.name = "fp16_paddle",
           .description = "PaddlePaddle's amp: levels O0, OD, O1 and O2, and Fleet's amp_configs",
           .options = paddle_fields().options(),
-          .make = maker<FP16PaddleMixedPrecision>(paddle_fields()),
+          .make = maker<FP16Paddle>(paddle_fields()),
           .idle = idle_paddle_options(),
           .product_dtype = "fp16"};
 }

@@ -7,7 +7,7 @@ namespace booster {
 RegistryEntry<Precision> fp64_strategy() {
   return {.name = "fp64",
           .description = "64-bit floats throughout: slow, for reference runs",
-          .make = [](const OptionValues&) { return std::make_unique<FP64Precision>(); },
+          .make = [](const OptionValues&) { return std::make_unique<FP64>(); },
           .product_dtype = "fp64"};
 }
 

@@ -50,7 +50,7 @@ RegistryEntry<Precision> fp8_strategy() {
               "Linear layers in 8-bit floats, the rest as bf16; emulated exactly where no "
               "unit does",
           .options = fp8_fields().options(),
-          .make = maker<FP8MixedPrecision>(fp8_fields()),
+          .make = maker<FP8>(fp8_fields()),
           .idle = idle_fp8_options(),
           .product_dtype = "fp8"};
 }

@@ -264,12 +264,8 @@ namespace {
 const std::map<std::string, Choice<Plugin>>& ways_to_hold_parts() {
   static const std::map<std::string, Choice<Plugin>> all = {
       {"fsdp", "fsdp"},
-      {"tensor", Choice<Plugin>([] {
-         return std::make_unique<HybridParallelPlugin>(HybridParallelOptions{.tp_size = 2});
-       })},
-      {"pipeline", Choice<Plugin>([] {
-         return std::make_unique<HybridParallelPlugin>(HybridParallelOptions{.pp_size = 2});
-       })}};
+      {"tensor", Choice<Plugin>([] { return HybridParallelPlugin({.tp_size = 2})(); })},
+      {"pipeline", Choice<Plugin>([] { return HybridParallelPlugin({.pp_size = 2})(); })}};
   return all;
 }
 

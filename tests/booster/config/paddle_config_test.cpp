@@ -1,6 +1,7 @@
 // fp16_paddle in a config: Fleet's amp_configs unchanged, its defaults, and its errors.
 #include "booster/booster.h"
 #include "booster/config/config_layout.h"
+#include "mixed_precision/strategies/fp16_paddle.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/capture_part.h"
 #include "tests/checkpoint_contents.h"
@@ -20,7 +21,7 @@ Config config_of(const std::string& options) {
 PaddleSettings settings_of(const std::string& options) {
   const auto made =
       precision_registry().make(config_of(options).options("booster.mixed_precision"));
-  return dynamic_cast<FP16PaddleMixedPrecision&>(*made).settings();
+  return dynamic_cast<FP16Paddle&>(*made).settings();
 }
 
 void refused(const std::string& options, const std::string& message) {

@@ -53,13 +53,13 @@ void check_dropout_of_stages(const std::string& mode) {
   const World world = launch_from_env();
   const bool by_tensor = mode == "split_gather";
   Model model = small_vit();
-  const HybridParallelPlugin plugin({.tp_size = by_tensor ? 2 : 1,
+  const PluginMaker plugin = HybridParallelPlugin({.tp_size = by_tensor ? 2 : 1,
                                      .pp_size = 2,
                                      .sp_size = by_tensor ? 1 : 2,
                                      .sequence_parallelism_mode = mode,
                                      .stages = {2, 2}},
                                     world.group());
-  const Mesh mesh = plugin.mesh();
+  const Mesh mesh = plugin()->mesh();
   Booster booster({.plugin = plugin});
   auto [net, optimizer] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
   std::vector<float> dropped;  // by the first dropout layer of the stage's block

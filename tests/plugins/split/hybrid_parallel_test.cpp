@@ -134,12 +134,12 @@ Spread chosen(const Group& world) {
   const int64_t blocks = std::max<int64_t>(pieces - 2, 2);
   // One head is one block of threads, and the CPU emulator of CUDA runs blocks one after another.
   const int64_t heads = is_on_gpus() ? column.ranks : 4;
-  const HybridParallelPlugin plugin(column.options, world);
+  const PluginMaker plugin = HybridParallelPlugin(column.options, world);
   Spread spread = is_vit ? of_vit(blocks) : of_gpt2(blocks, heads);
   spread.name += ", " + name_of(column);
   spread.plugin = plugin;
-  spread.shares = plugin.mesh().size("data");
-  spread.share = plugin.mesh().place("data");
+  spread.shares = plugin()->mesh().size("data");
+  spread.share = plugin()->mesh().place("data");
   spread.by_pipeline = column.options.pp_size > 1;
   spread.rate = 0.25;
   spread.deeper = 4;

@@ -27,8 +27,8 @@ Tensor share_of(const Tensor& x, const Mesh& mesh) {
 void check_trains_as_alone(const std::function<Model()>& make,
                            const HybridParallelOptions& options) {
   const Group world = launch_from_env().group();
-  const HybridParallelPlugin plugin(options, world);
-  const Mesh mesh = plugin.mesh();
+  const PluginMaker plugin = HybridParallelPlugin(options, world);
+  const Mesh mesh = plugin()->mesh();
   Booster spread({.plugin = plugin}), single({.plugin = SinglePlugin({.on_every_rank = true})});
   manual_seed(1);
   const Model parts = make();
@@ -113,8 +113,8 @@ TEST_CASE("a stage may be frozen or have no parameters, as long as another one t
 
 TEST_CASE("rank: statistics of batches" * doctest::skip()) {
   const Group world = launch_from_env().group();
-  const HybridParallelPlugin plugin({.pp_size = 2, .num_microbatches = 2, .stages = {2, 2}}, world);
-  const Mesh mesh = plugin.mesh();
+  const PluginMaker plugin = HybridParallelPlugin({.pp_size = 2, .num_microbatches = 2, .stages = {2, 2}}, world);
+  const Mesh mesh = plugin()->mesh();
   const Group copies = mesh.group("data");
   const Model model = with_statistics();
   std::vector<std::vector<float>> seen;  // before each micro-batch
@@ -152,13 +152,13 @@ TEST_CASE("each batch of a pipeline begins with rank 0's buffers on all copies o
 // For every micro-batch: what a stage draws in one must not affect the next.
 TEST_CASE("rank: dropped tokens" * doctest::skip()) {
   const Group world = launch_from_env().group();
-  const HybridParallelPlugin plugin({.pp_size = 2,
+  const PluginMaker plugin = HybridParallelPlugin({.pp_size = 2,
                                      .sp_size = 2,
                                      .sequence_parallelism_mode = "ring_attn",
                                      .num_microbatches = 2,
                                      .stages = {3, 3}},
                                     world);
-  const Mesh mesh = plugin.mesh();
+  const Mesh mesh = plugin()->mesh();
   const Group tokens = mesh.group("sequence");
   const Model model = vit_with_dropout();
   std::vector<Tensor> dropped;

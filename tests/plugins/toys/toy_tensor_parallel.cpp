@@ -45,11 +45,12 @@ NormSharing ToyTensorParallel::norms_of(const Optimizer& optimizer) const {
   return {.gradient_norm = norm, .add_squares = add};
 }
 
-void ToyTensorParallel::begin(Pass, bool sync) { syncs_ = sync; }
-void ToyTensorParallel::end(Pass pass) {
-  if (pass == Pass::forward) return;
-  has_local_ = true;
-  if (syncs_) exchange();
+PassScope ToyTensorParallel::begin(const PassStart& start) {
+  if (start.pass == Pass::forward) return {};
+  return {{.end = [this, sync = start.sync] {
+    has_local_ = true;
+    if (sync) exchange();
+  }}};
 }
 
 // The ranks of a data group treat equal gradients equally, so averaging earlier gradients again

@@ -18,8 +18,7 @@ class ToyTensorParallel : public Plugin {
   const char* name() const override { return "toy_tensor_parallel"; }
   Mesh mesh() const override { return mesh_; }
   void shard(const Model& model, const Optimizers& optimizers) override;
-  void begin(Pass pass, bool sync) override;
-  void end(Pass pass) override;
+  PassScope begin(const PassStart& start) override;
   void agree(Tensor& numbers, Among) override;
   void sync_grads(const Optimizer&) override { exchange(); }
   void join(StateDict& state) const override;
@@ -33,7 +32,7 @@ class ToyTensorParallel : public Plugin {
   Mesh mesh_;
   Optimizers optimizers_;
   std::map<std::string, int> cuts_;  // the dimension that a parameter is cut along, by name
-  bool syncs_ = false, has_local_ = false;
+  bool has_local_ = false;
 };
 
 }  // namespace booster::toys

@@ -36,9 +36,8 @@ DataLoader ToyZero1::prepare_dataloader(std::shared_ptr<const Dataset> dataset,
 
 // Earlier gradients are global, but only in the owned part: a clip or a change of the loss scale
 // changes nothing else. They are set aside, so that only new gradients are communicated.
-void ToyZero1::begin(Pass pass, bool sync) {
-  if (pass == Pass::forward) return;
-  syncs_ = sync;
+PassScope ToyZero1::begin(const PassStart& start) {
+  if (start.pass == Pass::forward) return {};
   for (Sharded& one : all_) {
     const Tensor& parameter = one.parameter.tensor;
     if (!parameter.grad().defined()) one.before = {};  // after zero_grad
@@ -47,16 +46,16 @@ void ToyZero1::begin(Pass pass, bool sync) {
     one.has_local = false;
     clear_grad(parameter);
   }
+  return {{.end = [this, sync = start.sync] { end_backward(sync); }}};
 }
 
-void ToyZero1::end(Pass pass) {
-  if (pass == Pass::forward) return;
+void ToyZero1::end_backward(bool sync) {
   for (Sharded& one : all_) {
     const Tensor& parameter = one.parameter.tensor;
     one.has_local = parameter.grad().defined();
     if (!one.has_local) parameter.set_grad(std::exchange(one.before, {}));
   }
-  if (syncs_) exchange();
+  if (sync) exchange();
 }
 
 void ToyZero1::exchange() {
@@ -72,8 +71,9 @@ void ToyZero1::exchange() {
 
 void ToyZero1::agree(Tensor& numbers, Among) { group().all_reduce(numbers, CollectiveOp::max); }
 
-void ToyZero1::sync_params(const Optimizer& optimizer) {
-  for (const auto& [name, tensor] : optimizer.parameters()) gather_ranges(tensor, group());
+void ToyZero1::sync_params(const Optimizers& stepped) {
+  for (const Optimizer& optimizer : stepped)
+    for (const auto& [name, tensor] : optimizer.parameters()) gather_ranges(tensor, group());
 }
 
 Tensor ToyZero1::kept_for(const NamedTensor& held) const {

@@ -11,19 +11,17 @@ namespace booster::toys {
 
 class ToyZero1 : public Plugin {
  public:
-  explicit ToyZero1(const Group& world) : mesh_(world, {{"data", -1}}) {}
+  explicit ToyZero1(const Group& world) : mesh_(world, {{"data", -1}}) { zero_stage_ = 1; }
 
   const char* name() const override { return "toy_zero1"; }
   Mesh mesh() const override { return mesh_; }
-  Layout layout() const override { return {.data = group().size(), .zero_stage = 1}; }
   void shard(const Model& model, const Optimizers& optimizers) override;
   DataLoader prepare_dataloader(std::shared_ptr<const Dataset> dataset,
                                 DataLoaderOptions options) const override;
-  void begin(Pass pass, bool sync) override;
-  void end(Pass pass) override;
+  PassScope begin(const PassStart& start) override;
   void agree(Tensor& numbers, Among among) override;
   void sync_grads(const Optimizer&) override { exchange(); }
-  void sync_params(const Optimizer& optimizer) override;
+  void sync_params(const Optimizers& stepped) override;
   void join(StateDict& state) const override;
   void split(StateDict& state) const override;
 
@@ -34,6 +32,7 @@ class ToyZero1 : public Plugin {
     bool has_local = false;  // the parameter's gradient is local to this rank
   };
 
+  void end_backward(bool sync);
   void exchange();
   // Returns the parameter whose optimizer state these values are; undefined if they are not
   // optimizer state.
@@ -41,7 +40,6 @@ class ToyZero1 : public Plugin {
 
   Mesh mesh_;
   std::vector<Sharded> all_;
-  bool syncs_ = false;
 };
 
 }  // namespace booster::toys
