@@ -1,5 +1,5 @@
 // A dump of the tensor checker, compared with itself.
-#include "booster/numerics/dump_compare.h"
+#include "tools/doctor/dump_compare.h"
 #include "tests/fuzz/target.h"
 
 using namespace booster;

@@ -1,7 +1,7 @@
 // Runs a command of the `booster` program that answers lines of standard input.
 #pragma once
 
-#include "booster/cli/commands.h"
+#include "tools/commands/commands.h"
 #include "tests/fuzz/target.h"
 
 #include <iostream>

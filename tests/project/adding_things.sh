@@ -10,7 +10,7 @@ export LC_ALL=C  # one order of names
 shopt -s nullglob
 cd "$1"
 
-layers=(platform kernels core parallel mixed_precision plugins booster)
+layers=(platform kernels core parallel mixed_precision plugins booster tools)
 dtypes=" fp32 fp16 bf16 fp8 fp64 "
 no_types=" single fp32 auto "  # what one gets without a choice, and a name for other strategies
 
@@ -112,6 +112,11 @@ for header in core/nn/models/*.h; do
   name=$(basename "$header" .h)
   expect "$name" "$name" "$(header_or_source "$header")"
 done
+end_row
+begin_row "a subcommand of \`booster\`"
+while read -r name; do
+  expect "$name" "$name" "^tools/commands/$name\.cpp:|tools/commands/meson.build:.*'$name.cpp'"
+done < <(sed -nE 's/^COMMAND\((\w+).*/\1/p' tools/commands/commands.def)
 end_row
 
 echo "$count built-ins, $failures problems"

@@ -1,6 +1,6 @@
 // Profiler on a GPU, which runs kernels after they are launched.
 #include "booster/profile/profiler.h"
-#include "booster/report/trace_summary.h"
+#include "tools/report/trace_summary.h"
 #include "core/autograd/functions.h"
 #include "kernels/device/memory.h"
 #include "tests/booster/profile/profile_row.h"

@@ -1,6 +1,6 @@
 // A silent rank counts as gone, unless the listener itself was suspended. A rank that left before
 // it took part may return.
-#include "booster/run/tool_circle.h"
+#include "tools/run/tool_circle.h"
 #include "parallel/rendezvous/secret.h"
 #include "parallel/rendezvous/store/silence.h"
 #include "platform/error.h"
