@@ -2,8 +2,8 @@
 // own state in a checkpoint.
 #include "booster/checkpoint/folder/checkpoint.h"
 #include "platform/files/sha256.h"
-#include "tests/examples/example.h"
 #include "tests/capture_part.h"
+#include "tests/examples/example.h"
 
 #include <doctest/doctest.h>
 

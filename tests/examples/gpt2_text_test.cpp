@@ -1,6 +1,6 @@
 // The example that trains a GPT-2 on a text, run as a user runs it.
-#include "tests/examples/example.h"
 #include "tests/capture_part.h"
+#include "tests/examples/example.h"
 
 #include <cmath>
 #include <map>

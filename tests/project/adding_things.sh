@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What docs/architecture.md says under "Adding things" is what is there: a built-in strategy,
-# plugin, optimizer, scheduler or model is mentioned in the files that its row names, in no other.
+# plugin, optimizer, scheduler, model or subcommand is mentioned in the files that its row names, in
+# no other.
 # Looked for are its type, its header and its name in quotes, in all layers of the library, comments
 # left out; a name that is a dtype's too ("bf16") is not. One strategy may recommend another
 # (`.instead`).
@@ -34,11 +35,13 @@ begin_row() {
     grep -oE '`[A-Za-z0-9_./<>*]+/[A-Za-z0-9_./<>*]+`' | tr -d '`')
 }
 
-# expect NAME FILE MENTION: the files in which the regular expression MENTION is found are the row's
-expect() {
+# expect NAME FILE MENTION: the files in which the regular expression MENTION is found, or NAME as a
+# row of a table, are the row's
+expect() { expect_only "$1" "$2" "$3|\.def:.*\($1\)|meson\.build:.*'$1'"; }
+
+expect_only() {
   local name=$1 file=$2 mention=$3 path pattern wanted fits
   things=$((things + 1)) count=$((count + 1))
-  mention+="|\.def:.*\($name\)|meson\.build:.*'$name'"
   while read -r path; do
     fits=no
     for pattern in "${patterns[@]}"; do
@@ -115,7 +118,8 @@ done
 end_row
 begin_row "a subcommand of \`booster\`"
 while read -r name; do
-  expect "$name" "$name" "^tools/commands/$name\.cpp:|tools/commands/meson.build:.*'$name.cpp'"
+  expect_only "$name" "$name" \
+    "\b${name}_command\b|COMMAND\($name,|^tools/commands/meson\.build:.*'$name\.cpp'"
 done < <(sed -nE 's/^COMMAND\((\w+).*/\1/p' tools/commands/commands.def)
 end_row
 

@@ -29,7 +29,7 @@ tests: platform kernels $core parallel mixed_precision plugins booster tools exa
 # its folder and of those before it. Sources that are compiled for CPUs and GPUs open *.cuh files
 # under BOOSTER_ON_GPU; these count only inside kernels/cuda.
 inner="\
-platform: . files json
+platform: . files json arguments
 kernels: arguments host . device cuda/runtime/libraries cuda/runtime cuda/collectives cuda/trace \
   cpu dispatch launch numbers walks products attention elementwise fp8 images index optimizer pool \
   random reduce rows cuda cuda/elementwise cuda/index cuda/pool cuda/products cuda/rows \

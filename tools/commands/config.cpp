@@ -1,9 +1,10 @@
-#include "tools/commands/commands.h"
 #include "booster/config/config.h"
 #include "booster/config/config_layout.h"
 #include "booster/config/library.h"
 #include "platform/json/json_document.h"
+#include "tools/commands/commands.h"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -24,9 +25,10 @@ namespace {
   arguments.push_back(nullptr);
   std::fflush(stdout);
   ::execv(program.c_str(), arguments.data());
-  fail("--program: cannot be started: {}; got {}, want a program that reads its config by "
-       "Config::from_args",
-       std::strerror(errno), show_text(program));
+  fail(
+      "--program: cannot be started: {}; got {}, want a program that reads its config by "
+      "Config::from_args",
+      std::strerror(errno), show_text(program));
 }
 
 // Returns the default program for sections: the example from the same build as this executable; ""
@@ -56,8 +58,6 @@ std::vector<std::string> sections_of_programs(const std::string& path) {
   return names;
 }
 
-}  // namespace
-
 int check_config(const std::string& path, const std::string& given,
                  const std::vector<std::string>& libraries) {
   const std::string program = libraries.empty() ? program_for(given) : "";
@@ -66,9 +66,10 @@ int check_config(const std::string& path, const std::string& given,
   const auto notes = check_objects(Config::from_file(path, {}, {.open = true}));
   fmt::print("{}: valid\n", path);
   if (const auto names = sections_of_programs(path); !names.empty())
-    fmt::print("not checked: {}, which the library does not know; --program PROGRAM has the "
-               "program check its own sections too\n",
-               fmt::join(names, ", "));
+    fmt::print(
+        "not checked: {}, which the library does not know; --program PROGRAM has the "
+        "program check its own sections too\n",
+        fmt::join(names, ", "));
   for (const std::string& note : notes) fmt::print("{}\n", note);
   return 0;
 }
@@ -79,6 +80,44 @@ int print_config_schema(const std::string& given, const std::vector<std::string>
   for (const auto& library : libraries) load_library(library);
   fmt::print("{}\n", config_schema({.open = true}).dump(2));
   return 0;
+}
+
+}  // namespace
+
+Action config_command(CLI::App& line) {
+  struct Values {
+    std::string path, program;
+    Words libraries;
+    std::function<int()> asked;
+  };
+  const auto values = std::make_shared<Values>();
+  Values* const at = values.get();  // the line keeps its callbacks no longer than the action
+  line.footer([] {
+    return "What a config may hold beside the sections of a program, which the program's own "
+           "--help shows:\n" +
+           describe(config_layout());
+  });
+  line.require_subcommand(1);
+  const char* asked =
+      "whose own sections are known too: it is started with --check or --schema; by default the "
+      "shipped example, where it was built; none: no program";
+  const auto add = [&](const char* name, const char* help, auto act) {
+    CLI::App* command = line.add_subcommand(name, help);
+    command->callback([at, act] { at->asked = act; });
+    return command;
+  };
+  const auto add_sources = [&](CLI::App* command) {
+    CLI::Option* program = command->add_option("--program", at->program, asked);
+    add_libraries(*command, at->libraries);
+    command->get_option("--library")->excludes(program);
+  };
+  CLI::App* check = add("check", "check a config file",
+                        [at] { return check_config(at->path, at->program, at->libraries); });
+  check->add_option("FILE", at->path, "JSON config")->required();
+  add_sources(check);
+  add_sources(add("schema", "print the JSON schema",
+                  [at] { return print_config_schema(at->program, at->libraries); }));
+  return [values](const Words&) { return values->asked(); };
 }
 
 }  // namespace booster::cli

@@ -1,5 +1,3 @@
-#include "tools/commands/commands.h"
-#include "tools/doctor/gpu_capability.h"
 #include "booster/profile/machine.h"
 #include "booster/profile/machine_speed.h"
 #include "kernels/catalogue.h"
@@ -10,7 +8,10 @@
 #include "platform/error.h"
 #include "platform/threads.h"
 #include "platform/version.h"
+#include "tools/commands/commands.h"
+#include "tools/doctor/gpu_capability.h"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <jpeglib.h>
 #include <nlohmann/json.hpp>
@@ -24,6 +25,12 @@
 namespace booster::cli {
 
 namespace {
+
+struct Doctor {
+  std::string capability;   // compute capability of a GPU, "7.5"; empty: this machine
+  std::string device_name;  // of that GPU
+  bool json = false;
+};
 
 using Json = nlohmann::ordered_json;
 
@@ -168,8 +175,6 @@ void report_libraries(Report& report) {
 #endif
 }
 
-}  // namespace
-
 int doctor(const Doctor& what) {
   if (!what.capability.empty()) return report_strategies(what);
   check(what.device_name.empty(),
@@ -182,6 +187,17 @@ int doctor(const Doctor& what) {
   report_libraries(report);
   report.end();
   return 0;
+}
+
+}  // namespace
+
+Action doctor_command(CLI::App& line) {
+  const auto asked = std::make_shared<Doctor>();
+  line.add_option("--capability", asked->capability,
+                  "MAJOR.MINOR: what each strategy would do on a GPU of this capability");
+  line.add_option("--device-name", asked->device_name, "of that GPU");
+  add_json(line, asked->json);
+  return [asked](const Words&) { return doctor(*asked); };
 }
 
 }  // namespace booster::cli

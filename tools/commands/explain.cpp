@@ -1,8 +1,9 @@
 #include "tools/explain/explain.h"
 
+#include "platform/arguments/command_line.h"
+#include "platform/error.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/queries.h"
-#include "platform/error.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -31,47 +32,37 @@ std::map<std::string, std::string> settings_of(const Words& texts) {
   return settings;
 }
 
-struct ExplainLine {
-  CLI::App app{"In which dtype an op would run under a strategy, and by which rule."};
+struct Asked {
   Question question;
   Words words;  // the op and its dtypes
   Words settings;
   bool json = false;
 
-  ExplainLine() {
-    app.name("booster explain");
-    app.footer(explain_footer);
-    app.add_option("OP", words, "an op, then its arguments' dtypes");
-    app.add_option("--strategy", question.strategy,
-                   fmt::format("{}", fmt::join(explained_strategies(), ", ")));
-    app.add_option("--level", question.level,
-                   "of fp16_apex: O0 to O3; of fp16_paddle: O0 OD O1 O2");
-    app.add_option("--device", question.device, "cuda (the default) or cpu");
-    app.add_option("--set", settings, "key=value: a setting of the strategy")
-        ->allow_extra_args(false);
-    app.add_flag("--json", json, "a JSON object per answer");
-    // In a line of standard input the last occurrence of an option counts.
-    for (CLI::Option* option : app.get_options())
-      if (option->get_items_expected_max() == 1) option->take_last();
+  Question whole() const {
+    Question asked = question;
+    asked.settings = settings_of(settings);
+    if (words.empty()) return asked;
+    asked.op = words.front();
+    asked.dtypes.assign(words.begin() + 1, words.end());
+    return asked;
   }
-
-  // Throws for invalid arguments; returns the exit code if nothing is left to do (--help).
-  int parse(const Words& given) {
-    try {
-      app.parse(Words(given.rbegin(), given.rend()));
-    } catch (const CLI::CallForHelp& help) {
-      return app.exit(help);
-    } catch (const CLI::ParseError& error) {
-      fail("explain: {}; `booster explain --help` shows the usage", error.what());
-    }
-    question.settings = settings_of(settings);
-    if (words.empty()) return -1;
-    question.op = words.front();
-    question.dtypes.assign(words.begin() + 1, words.end());
-    return -1;
-  }
-
 };
+
+void declare_explain(CLI::App& line, Asked& asked) {
+  line.footer(explain_footer);
+  line.add_option("OP", asked.words, "an op, then its arguments' dtypes");
+  line.add_option("--strategy", asked.question.strategy,
+                  fmt::format("{}", fmt::join(explained_strategies(), ", ")));
+  line.add_option("--level", asked.question.level,
+                  "of fp16_apex: O0 to O3; of fp16_paddle: O0 OD O1 O2");
+  line.add_option("--device", asked.question.device, "cuda (the default) or cpu");
+  line.add_option("--set", asked.settings, "key=value: a setting of the strategy")
+      ->allow_extra_args(false);
+  line.add_flag("--json", asked.json, "a JSON object per answer");
+  // In a line of standard input the last occurrence of an option counts.
+  for (CLI::Option* option : line.get_options())
+    if (option->get_items_expected_max() == 1) option->take_last();
+}
 
 void print_json(const Explanation& answer, int line) {
   nlohmann::ordered_json json;
@@ -109,34 +100,39 @@ void print_text(const Explanation& answer, const std::string& given_device) {
   fmt::print("  rule    {}\n  list    {}\n  source  {}\n", answer.rule, answer.list, answer.source);
 }
 
-int answer(const ExplainLine& query, int line) {
-  const Explanation explanation = explain(query.question);
-  if (query.json)
+int answer(const Asked& asked, int line) {
+  const Question question = asked.whole();
+  const Explanation explanation = explain(question);
+  if (asked.json)
     print_json(explanation, line);
   else
-    print_text(explanation, query.question.device);
+    print_text(explanation, question.device);
   return 0;
 }
 
-int answer_explain(const Words& words, int line) {
-  ExplainLine query;
-  const int code = query.parse(words);
-  return code >= 0 ? code : answer(query, line);
+int answer_explain(const Words& words, int number) {
+  CLI::App line("", "booster explain");
+  Asked asked;
+  declare_explain(line, asked);
+  return parse_command_line(line, words) ? answer(asked, number) : 0;
+}
+
+int answer_all(const Asked& asked, Words common) {
+  settings_of(asked.settings);  // throws for a wrong one
+  const bool asks_lines = asked.words.empty() || asked.words == Words{"-"};
+  if (!asks_lines) return answer(asked, 0);
+  check(!asked.words.empty() || !::isatty(STDIN_FILENO),
+        "explain: no op; want OP DTYPE... --strategy NAME, or questions on standard input");
+  std::erase(common, "-");
+  return answer_lines(common, asked.json, answer_explain);
 }
 
 }  // namespace
 
-int explain_op(const std::vector<std::string>& arguments) {
-  ExplainLine query;
-  const int code = query.parse(arguments);
-  if (code >= 0) return code;
-  const bool asks_lines = query.words.empty() || query.words == Words{"-"};
-  if (!asks_lines) return answer(query, 0);
-  check(!query.words.empty() || !::isatty(STDIN_FILENO),
-        "explain: no op; want OP DTYPE... --strategy NAME, or questions on standard input");
-  Words common = arguments;
-  std::erase(common, "-");
-  return answer_lines(common, query.json, answer_explain);
+Action explain_command(CLI::App& line) {
+  const auto asked = std::make_shared<Asked>();
+  declare_explain(line, *asked);
+  return [asked](const Words& words) { return answer_all(*asked, words); };
 }
 
 int list_ops(const ListOps& what) {

@@ -1,16 +1,17 @@
 #include "booster/checkpoint/averages.h"
 #include "booster/checkpoint/model_files.h"
 #include "booster/checkpoint/weights_source.h"
-#include "tools/commands/commands.h"
 #include "booster/config/config.h"
 #include "booster/config/from_config.h"
 #include "booster/export/onnx.h"
-#include "tools/report/run_folder.h"
 #include "core/data/images/image.h"
 #include "platform/json/json_text.h"
 #include "platform/terminal_text.h"
 #include "platform/warn.h"
+#include "tools/commands/commands.h"
+#include "tools/report/run_folder.h"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -18,6 +19,12 @@
 namespace booster::cli {
 
 namespace {
+
+struct ExportArguments {
+  std::string checkpoint;    // or a training, or a model's own files
+  std::string file, config;  // without a config, the run.json above the checkpoint has it
+  bool averages = false;     // export the averaged weights (train.ema_decay)
+};
 
 namespace fs = std::filesystem;
 using ReadJson = nlohmann::json;
@@ -86,8 +93,6 @@ std::vector<std::string> classes_of(const fs::path& checkpoint) {
   return classes;
 }
 
-}  // namespace
-
 int export_model(const ExportArguments& what) {
   std::error_code error;
   check(fs::exists(what.checkpoint, error), "export: no such file or folder; got {}",
@@ -111,6 +116,21 @@ int export_model(const ExportArguments& what) {
              what.averages ? " (averages)" : "",
              static_cast<double>(model->parameter_count()) * 1e-6, fmt::join(sample, ", "));
   return 0;
+}
+
+}  // namespace
+
+Action export_command(CLI::App& line) {
+  const auto exported = std::make_shared<ExportArguments>();
+  line.add_option("CHECKPOINT", exported->checkpoint,
+                  "a training's output_dir, a checkpoint, or a safetensors file")
+      ->required();
+  line.add_option("FILE", exported->file, "the ONNX file")->required();
+  line.add_option("--config", exported->config,
+                  "of the training (the config in the run.json above CHECKPOINT)");
+  line.add_flag("--averages", exported->averages,
+                "the averages of the weights, which train.ema_decay keeps");
+  return [exported](const Words&) { return export_model(*exported); };
 }
 
 }  // namespace booster::cli

@@ -1,12 +1,13 @@
 #include "booster/checkpoint/folder/checkpoint.h"
 #include "booster/checkpoint/model_files.h"
 #include "booster/checkpoint/safetensors/safetensors.h"
-#include "tools/commands/commands.h"
-#include "tools/commands/inspect_flight.h"
 #include "platform/json/json_document.h"
 #include "platform/terminal_text.h"
 #include "platform/warn.h"
+#include "tools/commands/commands.h"
+#include "tools/commands/inspect_flight.h"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -98,9 +99,7 @@ Json json_of_checkpoint(const fs::path& folder) {
           {"tensor_files", tensors}};
 }
 
-void print(const Json& json) {
-  fmt::print("{}\n", in_ascii(json));
-}
+void print(const Json& json) { fmt::print("{}\n", in_ascii(json)); }
 
 // Calls `read` for each file of the model, and checks all of them against the index.
 void read_model(const ModelFiles& model,
@@ -150,8 +149,6 @@ std::optional<fs::path> checkpoint_in(const fs::path& folder) {
             folder.string(), manifest_name);
 }
 
-}  // namespace
-
 int inspect(const std::string& path, bool json) {
   std::error_code error;
   const bool is_folder = fs::is_directory(path, error);
@@ -167,6 +164,19 @@ int inspect(const std::string& path, bool json) {
     json ? print(json_of_model(model)) : print_model(model);
   }
   return 0;
+}
+
+}  // namespace
+
+Action inspect_command(CLI::App& line) {
+  struct Values {
+    std::string path;
+    bool json = false;
+  };
+  const auto values = std::make_shared<Values>();
+  line.add_option("PATH", values->path, "file or folder")->required();
+  add_json(line, values->json);
+  return [values](const Words&) { return inspect(values->path, values->json); };
 }
 
 }  // namespace booster::cli

@@ -1,8 +1,9 @@
-#include "tools/commands/commands.h"
 #include "booster/config/library.h"
 #include "booster/config/registry.h"
 #include "platform/json/json_document.h"
+#include "tools/commands/commands.h"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 namespace booster::cli {
@@ -61,7 +62,14 @@ int list_all(bool json) {
   return 0;
 }
 
-}  // namespace
+void refuse_options_of_ops(const std::string& name, const ListOps& ops) {
+  for (const auto& [option, value] : {std::pair{"--strategy", ops.strategy},
+                                      {"--level", ops.level},
+                                      {"--device", ops.device},
+                                      {"--set", ops.settings.empty() ? "" : ops.settings.front()}})
+    check(value.empty(), "list: {} belongs to `booster list ops`; got {} {}", option,
+          name.empty() ? "no name" : name, option);
+}
 
 int list(const std::string& name, const std::vector<std::string>& libraries, bool json) {
   for (const auto& library : libraries) load_library(library);
@@ -81,6 +89,33 @@ int list(const std::string& name, const std::vector<std::string>& libraries, boo
   if (plugin) print("plugin", *plugin);
   if (strategy) print("precision strategy", *strategy);
   return 0;
+}
+
+}  // namespace
+
+Action list_command(CLI::App& line) {
+  struct Values {
+    std::string name;
+    Words libraries;
+    ListOps ops;
+  };
+  const auto values = std::make_shared<Values>();
+  line.add_option("NAME", values->name,
+                  "a plugin or a strategy; or ops: what --strategy does to ops");
+  ListOps& ops = values->ops;
+  line.add_option("--strategy", ops.strategy, "with ops: whose lists");
+  line.add_option("--level", ops.level, "with ops: of fp16_apex or fp16_paddle");
+  line.add_option("--device", ops.device, "with ops: cuda (the default) or cpu");
+  line.add_option("--set", ops.settings,
+                  "with ops: key=value, as in explain: dtype, custom_white_list, static_graph")
+      ->allow_extra_args(false);
+  line.add_flag("--json", ops.json, "one JSON object; with ops one per line");
+  add_libraries(line, values->libraries);
+  return [values](const Words&) {
+    if (values->name == "ops") return list_ops(values->ops);
+    refuse_options_of_ops(values->name, values->ops);
+    return list(values->name, values->libraries, values->ops.json);
+  };
 }
 
 }  // namespace booster::cli

@@ -1,7 +1,8 @@
-#include "tools/commands/commands.h"
 #include "booster/config/library.h"
 #include "booster/config/pairing.h"
+#include "tools/commands/commands.h"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 namespace booster::cli {
@@ -83,8 +84,6 @@ int print_json() {
   return 0;
 }
 
-}  // namespace
-
 int matrix(const std::vector<std::string>& libraries, bool json) {
   for (const auto& library : libraries) load_library(library);
   if (json) return print_json();
@@ -107,6 +106,19 @@ int matrix(const std::vector<std::string>& libraries, bool json) {
   for (const auto& [strategy, column, answer] : refusals)
     fmt::print("{} with {}: {}; use {}\n", strategy, column, answer.reason, answer.instead);
   return 0;
+}
+
+}  // namespace
+
+Action matrix_command(CLI::App& line) {
+  struct Values {
+    Words libraries;
+    bool json = false;
+  };
+  const auto values = std::make_shared<Values>();
+  add_libraries(line, values->libraries);
+  add_json(line, values->json);
+  return [values](const Words&) { return matrix(values->libraries, values->json); };
 }
 
 }  // namespace booster::cli

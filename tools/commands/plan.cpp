@@ -1,16 +1,17 @@
-#include "tools/commands/commands.h"
 #include "booster/config/config.h"
 #include "booster/config/overrides.h"
 #include "booster/config/pairing.h"
 #include "booster/config/registry.h"
-#include "tools/plan/candidates.h"
-#include "tools/plan/companions.h"
-#include "tools/plan/probe.h"
 #include "booster/profile/machine.h"
 #include "platform/files/file.h"
 #include "platform/json/json_document.h"
 #include "platform/threads.h"
+#include "tools/commands/commands.h"
+#include "tools/plan/candidates.h"
+#include "tools/plan/companions.h"
+#include "tools/plan/probe.h"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,6 +22,18 @@
 namespace booster::cli {
 
 namespace {
+
+struct PlanArguments {
+  std::string config;
+  std::vector<std::string> sets;  // key.path=value
+  std::string gpu;                // a name of gpu_cluster(); empty: this machine
+  int nodes = 1, per_node = 1;
+  double network = 0;                  // 10^9 bytes per second between nodes; 0: as usual
+  int64_t batch_size = 0, tokens = 0;  // per rank; 0: from the config's section data
+  double loader_ms = 0;                // processor time to load one sample
+  std::string write;                   // output file for the config with the best layout
+  bool json = false;
+};
 
 using namespace booster::plan;
 using Json = nlohmann::ordered_json;
@@ -213,8 +226,6 @@ void write_config(const PlanArguments& arguments, const Plan& best) {
                config.value("device", "auto"));
 }
 
-}  // namespace
-
 int plan(const PlanArguments& arguments) {
   check(arguments.nodes >= 1 && arguments.per_node >= 1,
         "plan: got {} nodes of {} ranks, want 1 or more", arguments.nodes, arguments.per_node);
@@ -251,6 +262,27 @@ int plan(const PlanArguments& arguments) {
   }
   if (!arguments.write.empty()) write_config(arguments, plans.empty() ? own : plans.front());
   return 0;
+}
+
+}  // namespace
+
+Action plan_command(CLI::App& line) {
+  const auto planned = std::make_shared<PlanArguments>();
+  line.add_option("--config", planned->config, "JSON config")->required();
+  line.add_option("--set", planned->sets, "key.path=value: overrides one value")
+      ->allow_extra_args(false);
+  line.add_option("--nodes", planned->nodes, "machines (1)");
+  line.add_option("--gpus-per-node,--ranks-per-node", planned->per_node, "ranks on each (1)");
+  line.add_option("--gpu", planned->gpu, "h200, a100, ...; without it, this machine");
+  line.add_option("--network", planned->network, "GB/s between machines, for each rank");
+  line.add_option("--batch_size", planned->batch_size,
+                  "samples in the batch of a rank, instead of the config's data.batch_size");
+  line.add_option("--tokens", planned->tokens, "of each text, instead of data.tokens");
+  line.add_option("--loader-ms", planned->loader_ms,
+                  "that a processor spends to load a sample, where processors train too");
+  line.add_option("--write", planned->write, "file for the config with the best layout");
+  add_json(line, planned->json);
+  return [planned](const Words&) { return plan(*planned); };
 }
 
 }  // namespace booster::cli

@@ -2,13 +2,13 @@
 // one per line of standard input, so that a program can send many to one process.
 #pragma once
 
+#include "tools/commands/commands.h"
+
 #include <functional>
 #include <string>
 #include <vector>
 
 namespace booster::cli {
-
-using Words = std::vector<std::string>;
 
 // Answers a query; `line` is its line of standard input (from 1), or 0 for the command line.
 using Answer = std::function<int(const Words& words, int line)>;

@@ -1,14 +1,17 @@
-#include "tools/commands/commands.h"
-#include "tools/report/page/page.h"
 #include "platform/files/file.h"
 #include "platform/terminal_text.h"
 #include "platform/warn.h"
+#include "tools/commands/commands.h"
+#include "tools/report/page/page.h"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <filesystem>
 
 namespace booster::cli {
+
+namespace {
 
 int report(const std::vector<std::string>& folders, const std::string& output) {
   std::vector<report::RunFolder> runs;
@@ -29,6 +32,19 @@ int report(const std::vector<std::string>& folders, const std::string& output) {
   fmt::print("{}: {} run{}, {:.0f} kB\n", terminal_text(file.string()), folders.size(),
              folders.size() == 1 ? "" : "s", static_cast<double>(page.size()) * 1e-3);
   return 0;
+}
+
+}  // namespace
+
+Action report_command(CLI::App& line) {
+  struct Values {
+    Words folders;
+    std::string output;
+  };
+  const auto values = std::make_shared<Values>();
+  line.add_option("DIR", values->folders, "train.output_dir of a training")->required();
+  line.add_option("--output", values->output, "the page (report.html in the first DIR)");
+  return [values](const Words&) { return report(values->folders, values->output); };
 }
 
 }  // namespace booster::cli

@@ -1,10 +1,11 @@
-#include "tools/commands/commands.h"
-#include "tools/commands/queries.h"
 #include "booster/config/config_layout.h"
 #include "booster/config/options/scaler_options.h"
 #include "booster/config/overrides.h"
-#include "tools/scaler/loss_scale_simulation.h"
+#include "platform/arguments/command_line.h"
 #include "platform/json/json_document.h"
+#include "tools/commands/commands.h"
+#include "tools/commands/queries.h"
+#include "tools/scaler/loss_scale_simulation.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <optional>
 
 #include <unistd.h>
 
@@ -26,10 +28,13 @@ constexpr const char* scaler_footer =
     "input is read as arguments of its own; --json then holds for all of them.";
 
 struct Query {
-  std::string preset, pattern;
+  std::string preset;
+  std::optional<std::string> pattern;
   std::vector<std::string> overrides;
   CountedSteps counted;
-  bool json = false, list = false, has_pattern = false;
+  bool json = false, list = false;
+
+  bool has_pattern() const { return pattern.has_value(); }
 };
 
 Option bug_compatible_option() {
@@ -43,37 +48,18 @@ OptionTable options_of(const std::string& preset) {
   return table;
 }
 
-struct ScalerLine {
-  CLI::App app{"What a loss scaler would do with a sequence of finite and infinite gradients."};
-  Query query;
-
-  ScalerLine() {
-    app.name("booster scaler");
-    app.footer(scaler_footer);
-    app.add_option("PRESET", query.preset,
-                   fmt::format("{}", fmt::join(loss_scale_preset_names(), ", ")));
-    app.add_option("--set", query.overrides, "key=value: an option of the preset")
-        ->allow_extra_args(false);
-    app.add_option("--pattern", query.pattern, "what the gradients of each step are: F3I2F");
-    app.add_option("--good", query.counted.good, "good steps counted before the first (0)");
-    app.add_option("--bad", query.counted.bad, "bad steps counted before the first (0)");
-    app.add_flag("--json", query.json, "a JSON object per step");
-    app.add_flag("--list", query.list, "the presets and their options");
-  }
-
-  // Throws for invalid arguments; returns the exit code if nothing is left to do (--help).
-  int parse(const Words& words) {
-    try {
-      app.parse(Words(words.rbegin(), words.rend()));
-    } catch (const CLI::CallForHelp& help) {
-      return app.exit(help);
-    } catch (const CLI::ParseError& error) {
-      fail("scaler: {}; `booster scaler --help` shows the usage", error.what());
-    }
-    query.has_pattern = app.count("--pattern") > 0;
-    return -1;
-  }
-};
+void declare_scaler(CLI::App& line, Query& query) {
+  line.footer(scaler_footer);
+  line.add_option("PRESET", query.preset,
+                  fmt::format("{}", fmt::join(loss_scale_preset_names(), ", ")));
+  line.add_option("--set", query.overrides, "key=value: an option of the preset")
+      ->allow_extra_args(false);
+  line.add_option("--pattern", query.pattern, "what the gradients of each step are: F3I2F");
+  line.add_option("--good", query.counted.good, "good steps counted before the first (0)");
+  line.add_option("--bad", query.counted.bad, "bad steps counted before the first (0)");
+  line.add_flag("--json", query.json, "a JSON object per step");
+  line.add_flag("--list", query.list, "the presets and their options");
+}
 
 // Converts "2^-147" and "2**-147" to JSON's notation; returns other text unchanged.
 std::string plain_number(const std::string& text) {
@@ -126,14 +112,14 @@ void print_row(const SimulatedStep& step, size_t number) {
 int answer(const Query& query, int line) {
   const LossScalePreset& preset = find_loss_scale_preset(query.preset);
   const OptionValues values = values_of(query);
-  check(query.has_pattern, "scaler: no pattern; want --pattern F3I2F or the like");
+  check(query.has_pattern(), "scaler: no pattern; want --pattern F3I2F or the like");
   LossScalePolicy policy = scaler_policy(query.preset, values);
   policy.refuses = !values.get<bool>("bug_compatible");
   check(!policy.refuses || is_usable_scale(policy.init),
         "scaler: {}: first scale out of range: f32 must hold it and its inverse; got {}, want "
         "2^-127 to 2^127 (or --set bug_compatible=true)",
         query.preset, policy.init);
-  const auto steps = simulate(preset, policy, steps_of(query.pattern), query.counted);
+  const auto steps = simulate(preset, policy, steps_of(*query.pattern), query.counted);
   if (!query.json) {
     fmt::print("{:>8}  {:<7}  {:>24}  {:<22}  {:>6}  {:>6}\n", "step", "skipped", "scale",
                "scale (hex)", "good", preset.counts_down ? "left" : "bad");
@@ -153,28 +139,31 @@ int print_presets() {
   return 0;
 }
 
-int answer_scaler(const Words& words, int line) {
-  ScalerLine parsed;
-  const int code = parsed.parse(words);
-  return code >= 0 ? code : answer(parsed.query, line);
+int answer_scaler(const Words& words, int number) {
+  CLI::App line("", "booster scaler");
+  Query query;
+  declare_scaler(line, query);
+  return parse_command_line(line, words) ? answer(query, number) : 0;
 }
 
-}  // namespace
-
-int scaler(const std::vector<std::string>& arguments) {
-  ScalerLine parsed;
-  const int code = parsed.parse(arguments);
-  if (code >= 0) return code;
-  const Query& query = parsed.query;
+int answer_all(const Query& query) {
   if (query.list) return print_presets();
   if (!query.preset.empty() && query.preset != "-") return answer(query, 0);
-  check(query.overrides.empty() && !query.has_pattern,
+  check(query.overrides.empty() && !query.has_pattern(),
         "scaler: no preset; want one of {} before --set and --pattern",
         fmt::join(loss_scale_preset_names(), ", "));
   check(query.preset == "-" || !::isatty(STDIN_FILENO),
         "scaler: no preset; want one of {}, or questions on standard input",
         fmt::join(loss_scale_preset_names(), ", "));
   return answer_lines(query.json ? Words{"--json"} : Words{}, query.json, answer_scaler);
+}
+
+}  // namespace
+
+Action scaler_command(CLI::App& line) {
+  const auto query = std::make_shared<Query>();
+  declare_scaler(line, *query);
+  return [query](const Words&) { return answer_all(*query); };
 }
 
 }  // namespace booster::cli

@@ -2,8 +2,8 @@
 // Only explain*.cpp and list ops need this.
 #pragma once
 
-#include "tools/explain/explain.h"
 #include "mixed_precision/ops/op_policies.h"
+#include "tools/explain/explain.h"
 #include "tools/explain/result_rules.h"
 
 #include <memory>

@@ -1,7 +1,7 @@
 #include "tools/plan/prediction.h"
 
-#include "tools/plan/ring.h"
 #include "plugins/pipeline/schedule_timing.h"
+#include "tools/plan/ring.h"
 
 #include <fmt/format.h>
 

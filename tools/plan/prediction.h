@@ -5,10 +5,10 @@
 // parallelism: all_to_all).
 #pragma once
 
-#include "tools/plan/machine.h"
-#include "tools/plan/model_cost.h"
 #include "parallel/layout.h"
 #include "plugins/pipeline/schedule.h"
+#include "tools/plan/machine.h"
+#include "tools/plan/model_cost.h"
 
 #include <string>
 #include <vector>

@@ -1,8 +1,8 @@
 #include "tools/report/trace_summary.h"
 
-#include "tools/report/run_folder.h"
 #include "platform/files/read_line.h"
 #include "platform/json/json_text.h"
+#include "tools/report/run_folder.h"
 
 #include <nlohmann/json.hpp>
 

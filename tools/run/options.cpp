@@ -2,6 +2,8 @@
 
 #include "platform/error.h"
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <functional>
@@ -14,11 +16,26 @@ constexpr int most_ranks = 1 << 20;
 
 using Setter = std::function<void(RunOptions&, const std::string& value)>;
 
-struct Option {
-  const char* name;   // with '_'; '-' is accepted too
-  const char* value;  // name of the value in the help; null for a switch
+// An option with a value. Its name may be written with '_' or '-'.
+struct RunOption {
+  const char* name;
+  const char* value;  // name of the value in the help
   const char* help;
   Setter set;
+};
+
+struct RunSwitch {
+  const char* name;
+  const char* help;
+  bool RunOptions::*member;
+};
+
+// Names the program and its arguments, which are no options of the tool.
+class RunFormatter : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App*, std::string name) const override {
+    return "Usage: " + name + " [OPTIONS] PROGRAM [ARGS...]\n";
+  }
 };
 
 int number(const char* name, const std::string& text, int low, int high) {
@@ -42,10 +59,6 @@ Setter text_into(std::string RunOptions::*member, const char* name) {
   };
 }
 
-Setter switch_on(bool RunOptions::*member) {
-  return [=](RunOptions& o, const std::string&) { o.*member = true; };
-}
-
 void add_variable(RunOptions& options, const std::string& value) {
   const std::string name = value.substr(0, value.find('='));
   const bool legal = !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0])) &&
@@ -55,8 +68,8 @@ void add_variable(RunOptions& options, const std::string& value) {
   options.env.push_back(value);
 }
 
-const std::vector<Option>& options() {
-  static const std::vector<Option> all = {
+const std::vector<RunOption>& valued_options() {
+  static const std::vector<RunOption> all = {
       {"nproc_per_node", "N", "ranks on each machine (the hostfile's slots, or 1)",
        number_into(&RunOptions::nproc_per_node, "nproc_per_node", 1, 4096)},
       {"nnodes", "N", "machines, when the tool is started on each (1)",
@@ -85,35 +98,40 @@ const std::vector<Option>& options() {
       {"grace", "SECONDS",
        "from a signal (Ctrl-C, SIGTERM) until ranks that still run are killed (30)",
        number_into(&RunOptions::grace, "grace", 0, 86400)},
-      {"dry-run", nullptr, "print what would be started, start nothing",
-       switch_on(&RunOptions::dry_run)},
-      {"stop_at_eof", nullptr, "stop the ranks when standard input ends",
-       switch_on(&RunOptions::stop_at_eof)},
-      {"secret_at_stdin", nullptr, "read BOOSTER_SECRET from the first line of standard input",
-       switch_on(&RunOptions::secret_at_stdin)},
       {"first_rank", "I", "the first rank here (set where machines have unequally many)",
        number_into(&RunOptions::first_rank, "first_rank", 0, most_ranks - 1)},
       {"world_size", "N", "ranks on all machines (set likewise)",
        number_into(&RunOptions::world_size, "world_size", 1, most_ranks)},
       {"restart_count", "N", "how often the ranks were started before (set for remote machines)",
        number_into(&RunOptions::restart_count, "restart_count", 0, 1000)},
-      {"help", nullptr, "print this", switch_on(&RunOptions::help)},
   };
   return all;
 }
 
-std::string with_underscores(std::string name) {
-  std::replace(name.begin(), name.end(), '-', '_');
+const std::vector<RunSwitch>& switches() {
+  static const std::vector<RunSwitch> all = {
+      {"dry-run", "print what would be started, start nothing", &RunOptions::dry_run},
+      {"stop_at_eof", "stop the ranks when standard input ends", &RunOptions::stop_at_eof},
+      {"secret_at_stdin", "read BOOSTER_SECRET from the first line of standard input",
+       &RunOptions::secret_at_stdin},
+  };
+  return all;
+}
+
+std::string with_other_dashes(std::string name) {
+  for (char& c : name) c = c == '-' ? '_' : c == '_' ? '-' : c;
   return name;
 }
 
-const Option& find_option(const std::string& name) {
-  std::vector<std::string> legal;
-  for (const Option& option : options()) {
-    if (with_underscores(name) == with_underscores(option.name)) return option;
-    legal.push_back(option.name);
-  }
-  fail("run: no such option; got '--{}'{}", name, legal_names(name, legal));
+void declare(CLI::App& app, const RunOption& option, const std::string& name, RunOptions& result) {
+  CLI::Option* declared =
+      app.add_option("--" + name, CLI::callback_t([&option, &result](const CLI::results_t& words) {
+                       option.set(result, words.back());
+                       return true;
+                     }),
+                     option.help);
+  declared->type_name(option.value)->trigger_on_parse();
+  if (name != option.name) declared->group("");  // not in the help
 }
 
 void check_together(const RunOptions& o) {
@@ -138,46 +156,30 @@ void check_together(const RunOptions& o) {
 
 }  // namespace
 
-RunOptions parse_run_options(const std::vector<std::string>& args) {
-  RunOptions result;
-  size_t i = 0;
-  for (; i < args.size() && args[i].starts_with("-") && args[i] != "--"; ++i) {
-    if (args[i] == "-h") {
-      result.help = true;
-      continue;
-    }
-    check(args[i].starts_with("--"), "run: no such option; got '{}', want one that begins with --",
-          args[i]);
-    const auto equals = args[i].find('=');
-    const std::string name = args[i].substr(2, equals == std::string::npos ? equals : equals - 2);
-    const Option& option = find_option(name);
-    if (!option.value) {
-      check(equals == std::string::npos, "--{}: takes no value; got '{}'", option.name, args[i]);
-      option.set(result, "");
-    } else if (equals != std::string::npos) {
-      option.set(result, args[i].substr(equals + 1));
-    } else {
-      check(i + 1 < args.size(), "--{}: want a value {}", option.name, option.value);
-      option.set(result, args[++i]);
-    }
+void declare_run_options(CLI::App& app, RunOptions& result) {
+  for (const RunOption& option : valued_options()) {
+    declare(app, option, option.name, result);
+    if (const std::string other = with_other_dashes(option.name); other != option.name)
+      declare(app, option, other, result);
   }
-  if (i < args.size() && args[i] == "--") ++i;
-  result.command.assign(args.begin() + static_cast<std::ptrdiff_t>(i), args.end());
-  if (result.help) return result;
+  for (const RunSwitch& each : switches()) {
+    app.add_flag(std::string("--") + each.name, result.*each.member, each.help)
+        ->disable_flag_override();
+    const std::string other = with_other_dashes(each.name);
+    if (other == each.name) continue;
+    app.add_flag("--" + other, result.*each.member)->disable_flag_override()->group("");
+  }
+  app.prefix_command();
+  app.formatter(std::make_shared<RunFormatter>());
+}
+
+void finish_run_options(const CLI::App& app, RunOptions& result) {
+  result.command = app.remaining();
+  if (!result.command.empty() && result.command[0] == "--")
+    result.command.erase(result.command.begin());
   check(!result.command.empty() && !result.command[0].empty(),
         "run: no program given; want booster run [options] PROGRAM [ARGS...]");
   check_together(result);
-  return result;
-}
-
-std::string run_help() {
-  std::string text =
-      "booster run [options] PROGRAM [ARGS...]\nStarts PROGRAM as one or more ranks.\n\n";
-  for (const Option& option : options())
-    text += fmt::format("  {:<24} {}\n",
-                        fmt::format("--{} {}", option.name, option.value ? option.value : ""),
-                        option.help);
-  return text;
 }
 
 }  // namespace booster

@@ -4,6 +4,10 @@
 #include <string>
 #include <vector>
 
+namespace CLI {
+class App;
+}
+
 namespace booster {
 
 struct RunOptions {
@@ -23,14 +27,13 @@ struct RunOptions {
   int grace = 30;  // seconds from a signal until ranks that still run are killed
   bool dry_run = false;
   bool stop_at_eof = false;  // treat the end of standard input as SIGTERM (set for remote nodes)
-  bool secret_at_stdin = false;  // its first line is BOOSTER_SECRET (set for remote nodes)
-  bool help = false;
+  bool secret_at_stdin = false;      // its first line is BOOSTER_SECRET (set for remote nodes)
   std::vector<std::string> command;  // the program and its arguments, unchanged
 };
 
-// Parses options up to the first word that is not an option, or `--`. Throws for a wrong name or
-// value.
-RunOptions parse_run_options(const std::vector<std::string>& args);
-std::string run_help();
+// Declares the options on an app that keeps the program and its arguments in `remaining()`.
+void declare_run_options(CLI::App& app, RunOptions& result);
+// Takes the program once the line is parsed, and throws for options that do not go together.
+void finish_run_options(const CLI::App& app, RunOptions& result);
 
 }  // namespace booster

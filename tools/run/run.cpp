@@ -1,13 +1,16 @@
 #include "tools/run/run.h"
 
+#include "parallel/rendezvous/secret.h"
+#include "platform/arguments/command_line.h"
+#include "platform/error.h"
+#include "platform/warn.h"
 #include "tools/run/hosts.h"
 #include "tools/run/options.h"
 #include "tools/run/program.h"
 #include "tools/run/supervisor.h"
 #include "tools/run/tool_circle.h"
-#include "parallel/rendezvous/secret.h"
-#include "platform/error.h"
-#include "platform/warn.h"
+
+#include <CLI/CLI.hpp>
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -185,10 +188,6 @@ int run_all(const RunOptions& options, const std::vector<Host>& hosts) {
 }
 
 int run_with(RunOptions options) {
-  if (options.help) {
-    fmt::print("{}", run_help());
-    return 0;
-  }
   if (options.secret_at_stdin) take_secret();
   const auto hosts = hosts_of(options);
   if (options.master_port == 0)
@@ -202,13 +201,27 @@ int run_with(RunOptions options) {
 
 }  // namespace
 
-int run_tool(const std::vector<std::string>& args) {
+int run_declared(const CLI::App& app, RunOptions options) {
   try {
-    return run_with(parse_run_options(args));
+    finish_run_options(app, options);
+    return run_with(std::move(options));
   } catch (const Error& error) {
     warn(fmt::format("booster: {}", error.what()));
     return error.exit_code();
   }
+}
+
+int run_tool(const std::vector<std::string>& args) {
+  CLI::App app("", "booster run");
+  RunOptions options;
+  declare_run_options(app, options);
+  try {
+    if (!parse_command_line(app, args)) return 0;
+  } catch (const Error& error) {
+    warn(fmt::format("error: {}", error.what()));
+    return error.exit_code();
+  }
+  return run_declared(app, std::move(options));
 }
 
 }  // namespace booster

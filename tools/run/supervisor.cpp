@@ -1,12 +1,12 @@
 #include "tools/run/supervisor.h"
 
+#include "parallel/rendezvous/stopped_processes.h"
+#include "platform/error.h"
+#include "platform/terminal_text.h"
 #include "tools/run/hang_report.h"
 #include "tools/run/rank_output.h"
 #include "tools/run/signals.h"
 #include "tools/run/sink.h"
-#include "parallel/rendezvous/stopped_processes.h"
-#include "platform/error.h"
-#include "platform/terminal_text.h"
 
 #include <poll.h>
 #include <sys/wait.h>

@@ -2,9 +2,9 @@
 // all restart their ranks when the ranks of one have failed. For one thread at a time.
 #pragma once
 
+#include "parallel/rendezvous/store/store.h"
 #include "tools/run/options.h"
 #include "tools/run/supervisor.h"
-#include "parallel/rendezvous/store/store.h"
 
 #include <memory>
 #include <string>

@@ -1,13 +1,13 @@
 // Numbers in text under a locale whose decimal point is a comma, such as German.
 #include "booster/checkpoint/folder/checkpoint.h"
 #include "booster/config/config.h"
-#include "tools/doctor/dump_compare.h"
 #include "booster/report/metrics_file.h"
 #include "parallel/rendezvous/rank_notes.h"
 #include "parallel/rendezvous/seconds.h"
 #include "platform/decimal.h"
 #include "platform/json/json_text.h"
 #include "tests/booster/temporary_folder.h"
+#include "tools/doctor/dump_compare.h"
 
 #include <doctest/doctest.h>
 

@@ -10,8 +10,8 @@
 #include "core/nn/models/vit.h"
 #include "platform/files/sha256.h"
 #include "tests/booster/command.h"
-#include "tests/examples/example.h"
 #include "tests/capture_part.h"
+#include "tests/examples/example.h"
 #include "tests/golden_folder.h"
 
 #include <doctest/doctest.h>

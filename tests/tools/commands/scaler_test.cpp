@@ -1,7 +1,7 @@
 // Other systems' loss scalers, step by step: every sequence of scales is bitwise equal.
 #include "booster/config/config_layout.h"
-#include "booster/config/overrides.h"
 #include "booster/config/options/scaler_options.h"
+#include "booster/config/overrides.h"
 #include "tools/scaler/loss_scale_simulation.h"
 
 #include <doctest/doctest.h>

@@ -3,7 +3,6 @@
 #include "core/autograd/functions.h"
 #include "core/nn/functional.h"
 #include "core/nn/losses.h"
-#include "tools/explain/explain.h"
 #include "mixed_precision/ops/op_table.h"
 #include "mixed_precision/strategies/bf16.h"
 #include "mixed_precision/strategies/fp16_apex.h"
@@ -11,6 +10,7 @@
 #include "mixed_precision/strategies/fp16_torch.h"
 #include "platform/error.h"
 #include "tests/capture_part.h"
+#include "tools/explain/explain.h"
 
 #include <doctest/doctest.h>
 

@@ -2,10 +2,10 @@
 // Apex and PaddlePaddle.
 #include "tools/explain/explain.h"
 
-#include "tools/explain/result_rules.h"
 #include "mixed_precision/ops/op_table.h"
 #include "platform/error.h"
 #include "tests/mixed_precision/golden_lines.h"
+#include "tools/explain/result_rules.h"
 
 #include <doctest/doctest.h>
 

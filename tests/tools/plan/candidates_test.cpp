@@ -1,7 +1,7 @@
 // The configs that a plan writes can be trained.
-#include "tools/plan/candidates.h"
 #include "tests/booster/command.h"
 #include "tests/booster/temporary_folder.h"
+#include "tools/plan/candidates.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

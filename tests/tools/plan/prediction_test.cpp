@@ -1,7 +1,7 @@
 // A plan's predictions against formulas.
+#include "tests/error_of.h"
 #include "tools/plan/candidates.h"
 #include "tools/plan/ring.h"
-#include "tests/error_of.h"
 
 #include <doctest/doctest.h>
 

@@ -1,9 +1,9 @@
 // A plan against its training: peak memory on this machine.
+#include "tests/booster/command.h"
+#include "tests/booster/temporary_folder.h"
+#include "tests/tools/plan/trained_config.h"
 #include "tools/plan/candidates.h"
 #include "tools/plan/probe.h"
-#include "tests/booster/command.h"
-#include "tests/tools/plan/trained_config.h"
-#include "tests/booster/temporary_folder.h"
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,8 @@
 // A plan against trainings distributed over two ranks: the peak memory of the rank that holds most.
+#include "tests/parallel/ranks.h"
+#include "tests/tools/plan/trained_config.h"
 #include "tools/plan/candidates.h"
 #include "tools/plan/probe.h"
-#include "tests/tools/plan/trained_config.h"
-#include "tests/parallel/ranks.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -3,9 +3,9 @@
 // time, so the test only requires a factor of two in one of four attempts. This still distinguishes
 // noise from a model that ignores depth or batch.
 #include "tests/booster/command.h"
-#include "tests/tools/plan/trained_config.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/parallel/ranks.h"
+#include "tests/tools/plan/trained_config.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

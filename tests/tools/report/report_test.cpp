@@ -2,14 +2,14 @@
 #include "booster/report/drawing/base64.h"
 #include "booster/report/drawing/chart.h"
 #include "booster/report/drawing/markup.h"
-#include "tools/report/page/page.h"
-#include "tools/report/precision_events.h"
-#include "tools/report/trace_summary.h"
 #include "tests/booster/command.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/capture_part.h"
 #include "tests/draws.h"
 #include "tests/occurrences.h"
+#include "tools/report/page/page.h"
+#include "tools/report/precision_events.h"
+#include "tools/report/trace_summary.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

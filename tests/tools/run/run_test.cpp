@@ -1,10 +1,10 @@
 // The launcher: what the program gets, what the user sees, and what remains.
 #include <doctest/doctest.h>
 
-#include "tools/run/hosts.h"
-#include "tools/run/options.h"
 #include "platform/error.h"
 #include "tests/tools/run/run_tool.h"
+#include "tools/run/hosts.h"
+#include "tools/run/options.h"
 
 #include <pty.h>
 
@@ -211,10 +211,11 @@ TEST_CASE("usage errors end with code 2 and say what is wanted") {
   check_usage({"--nproc_per_node", "0", "true"},
               "--nproc_per_node: want a number from 1 to 4096; got '0'");
   check_usage({"--nproc_per_node", "two", "true"}, "got 'two'");
-  check_usage({"--nproc_per_nod", "2", "true"}, "did you mean nproc_per_node?");
-  check_usage({"--nproc_per_node"}, "--nproc_per_node: want a value N");
-  check_usage({"-n", "2", "true"}, "no such option; got '-n'");
-  check_usage({"--dry-run=yes", "true"}, "takes no value");
+  check_usage({"--nproc_per_nod", "2", "true"}, "did you mean --nproc_per_node?");
+  check_usage({"--nproc_per_node"}, "booster run: --nproc_per_node needs a value");
+  check_usage({"-n", "2", "true"}, "unknown option; got \"-n\"");
+  check_usage({"--dry-run=yes", "true"}, "--dry-run takes no value");
+  check_usage({"--log_dir=", "true"}, "--log_dir needs a value; got an empty one");
   check_usage({"/bin/nosuchprogram"}, "no such program; got '/bin/nosuchprogram'");
   check_usage({"/bin/slep"}, "did you mean /bin/sleep?");
   check_usage({"nosuchprogramanywhere"}, "no program 'nosuchprogramanywhere' along PATH");

@@ -1,9 +1,9 @@
 // The run tool in a separate process, and what a test checks about it.
 #pragma once
 
-#include "tools/run/run.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/error_of.h"
+#include "tools/run/run.h"
 
 #include <sys/types.h>
 #include <sys/wait.h>

@@ -1,13 +1,13 @@
 // The run tool when things go wrong: which rank it names, what continues, and what remains.
 #include <doctest/doctest.h>
 
-#include "tools/run/hang_report.h"
 #include "parallel/launch.h"
 #include "parallel/rendezvous/rank_notes.h"
 #include "platform/error.h"
 #include "platform/terminal_text.h"
 #include "tests/parallel/by_hand.h"
 #include "tests/tools/run/run_tool.h"
+#include "tools/run/hang_report.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>

@@ -2,9 +2,9 @@
 
 #include "booster/report/drawing/base64.h"
 #include "booster/report/drawing/markup.h"
-#include "tools/report/page/sections.h"
 #include "platform/files/sha256.h"
 #include "platform/version.h"
+#include "tools/report/page/sections.h"
 
 #include <fmt/format.h>
 
