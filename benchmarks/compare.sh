@@ -33,7 +33,7 @@ pair() {
 # The same on two ranks of one thread.
 pair_of_ranks() {
   for ((turn = 0; turn < ${TURNS:-2}; ++turn)); do
-    "$build/booster/booster" run --nproc_per_node 2 "$build/benchmarks/$1" "${@:2}" --json |
+    "$build/tools/booster" run --nproc_per_node 2 "$build/benchmarks/$1" "${@:2}" --json |
       sed 's/^\[0\] //' >>"$results"
     "$python" "$root/benchmarks/peers/torch_ranks.py" "$@" --json >>"$results"
   done

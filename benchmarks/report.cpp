@@ -4,6 +4,7 @@
 #include "kernels/catalogue.h"
 #include "kernels/device/memory.h"
 #include "parallel/launch.h"
+#include "platform/arguments/command_line.h"
 #include "platform/error.h"
 #include "platform/threads.h"
 #include "platform/warn.h"
@@ -52,7 +53,7 @@ void Benchmark::flag(const std::string& name, bool& value, const std::string& me
 int Benchmark::run(int argc, char** argv, const std::function<Result()>& measure,
                    const std::function<void(const Result&)>& print) {
   try {
-    app_->parse(argc, argv);
+    if (!parse_command_line(*app_, argc, argv)) return 0;
     check(steps_ >= 1 && steps_ <= 1000000, "--steps: out of range; got {}, want 1 to 1000000",
           steps_);
     check(threads_ >= 1 && threads_ <= 4096, "--threads: out of range; got {}, want 1 to 4096",
@@ -63,10 +64,9 @@ int Benchmark::run(int argc, char** argv, const std::function<Result()>& measure
     if (json_) fmt::print("{}\n", result.dump());
     else print ? print(result) : print_fields(result);
     return 0;
-  } catch (const CLI::ParseError& error) {
-    return app_->exit(error) == 0 ? 0 : 2;
   } catch (const Error& error) {
-    warn(fmt::format("{}: {}", name_, error.what()));
+    const std::string text = error.what(), prefix = name_ + ": ";
+    warn(fmt::format("{}{}", text.starts_with(prefix) ? "" : prefix, text));
     return error.exit_code();
   }
 }

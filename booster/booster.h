@@ -67,6 +67,7 @@
 #include "parallel/groups/gather_text.h"
 #include "parallel/launch.h"
 #include "parallel/seed_ranks.h"
+#include "platform/arguments/command_line.h"
 #include "platform/files/appended_file.h"
 #include "platform/files/file.h"
 #include "platform/terminal_text.h"

@@ -22,10 +22,10 @@ out=out/demo_$precision
 
 scripts/packages.sh
 [[ -e build/build.ninja ]] || meson setup build --native-file scripts/batches.ini
-ninja -C build booster/booster examples/vit_caltech101
+ninja -C build tools/booster examples/vit_caltech101
 
 start=$SECONDS
-build/booster/booster run --nproc_per_node 1 build/examples/vit_caltech101 \
+build/tools/booster run --nproc_per_node 1 build/examples/vit_caltech101 \
   --config "$config" --set train.output_dir="$out" "$@"
 
 accuracy=$(grep -o '"val_top1":[0-9.e-]*' "$out/metrics.jsonl" | tail -1 | cut -d: -f2)

@@ -13,7 +13,7 @@ programs=(
   tests/kernels_test tests/tensor_test tests/autograd_test tests/data_test tests/nn_test
   tests/optim_test tests/booster_test tests/parallel_test tests/spread_test
   benchmarks/vit_step benchmarks/conv_stack
-  examples/vit_caltech101 booster/booster
+  examples/vit_caltech101 tools/booster
 )
 modules=(kernels/cuda/libbooster_cuda.so tests/cuda_on_host/libbooster_cuda_on_host.so)
 [[ -e $build/build.ninja ]] || meson setup "$build" -Dcuda=enabled

@@ -36,7 +36,7 @@ elif [[ -e $from/build.ninja ]]; then
   mkdir "$work/bin" "$work/lib"
   build=$(realpath "$from")
   ln -s "$build"/{tests/*_test,benchmarks/{vit_step,conv_stack}} "$work/bin"
-  ln -s "$build"/{examples/vit_caltech101,booster/booster} "$work/bin"
+  ln -s "$build"/{examples/vit_caltech101,tools/booster} "$work/bin"
   ln -s "$build"/{kernels/cuda,tests/cuda_on_host}/*.so "$work/lib"
   git rev-parse HEAD > "$work/commit" 2>/dev/null || echo "unknown" > "$work/commit"
   libraries=

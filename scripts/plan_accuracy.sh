@@ -19,12 +19,12 @@ compare() {
   local run=("$build/examples/vit_caltech101")
   if [[ $3 != 1 ]]; then
     plugin=torch_ddp
-    run=("$build/booster/booster" run --nproc_per_node "$3" "${run[@]}")
+    run=("$build/tools/booster" run --nproc_per_node "$3" "${run[@]}")
   fi
   local config=(--config examples/vit_caltech101.json --set "model.name=$1"
                 --set "model.img_size=${SIDE:-64}" --set "booster.mixed_precision=$2"
                 --set "booster.plugin=$plugin" --set lr_scheduler.warmup_steps=1 "${sets[@]}")
-  "$build/booster/booster" plan "${config[@]}" --ranks-per-node "$3" \
+  "$build/tools/booster" plan "${config[@]}" --ranks-per-node "$3" \
     --loader-ms "${LOADER_MS:-0}" --json >"$out/$name.json"
   "${run[@]}" "${config[@]}" --set "train.output_dir=$out/$name" --set train.log_every=1 \
     --set "train.max_steps=$steps" --set train.checkpoint_every=0 --set train.epochs=1000 \

@@ -19,7 +19,7 @@ unset DATA
 # NAME PLUGIN RANKS SEED: trains; shows the output if it fails.
 train() {
   local folder=$out/$1.$2.$4 run=("$build/examples/vit_caltech101")
-  [[ $3 == 1 ]] || run=("$build/booster/booster" run --nproc_per_node "$3" "${run[@]}")
+  [[ $3 == 1 ]] || run=("$build/tools/booster" run --nproc_per_node "$3" "${run[@]}")
   "${run[@]}" --config "examples/policies/$1.json" "${size[@]}" "${sets[@]}" \
     --set "booster.plugin=$2" --set "data.batch_size=$((32 / $3))" --set "train.seed=$4" \
     --set "train.output_dir=$folder" >"$folder.log" 2>&1 || { cat "$folder.log"; exit 1; }

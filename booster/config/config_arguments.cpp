@@ -2,9 +2,11 @@
 #include "booster/config/config.h"
 #include "booster/config/config_layout.h"
 #include "parallel/rendezvous/rank_notes.h"
+#include "platform/arguments/command_line.h"
 #include "platform/json/json_document.h"
 #include "platform/warn.h"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,111 +42,83 @@ std::string form_of(const ConfigArgument& argument) {
          (argument.alone.empty() ? " " + argument.form : " [" + argument.form + "]");
 }
 
-void print_help(const char* program_name, const ProgramConfig& program) {
+std::string help_of(const char* program_name, const ProgramConfig& program) {
   std::string own, lines;
   for (const auto& argument : program.arguments) own += " [" + form_of(argument) + "]";
   for (const auto* arguments : {&common_arguments, &program.arguments, &ending_arguments})
     for (const auto& argument : *arguments)
       lines += fmt::format("  {:<24} {}\n", form_of(argument), argument.description);
-  fmt::print(usage_text, program_name, own, lines, describe(config_layout(program)));
+  return fmt::format(usage_text, program_name, own, lines, describe(config_layout(program)));
 }
 
-class ArgumentReader {
- public:
-  ArgumentReader(int argc, const char* const* argv, const ProgramConfig& program)
-      : words_(argv + 1, argv + std::max(argc, 1)), program_name_(argv[0]), program_(program) {}
-
-  void run() {
-    for (at_ = 0; at_ < words_.size(); ++at_) read(words_[at_]);
-  }
-
+struct Arguments {
   std::string config;
-  std::vector<std::string> overrides;
-  bool only_check = false;
-
- private:
-  void read(std::string word) {
-    const size_t equals = word.find('=');
-    const bool joined = word.starts_with("--") && equals != word.npos;
-    std::optional<std::string> value;
-    if (joined) value = word.substr(equals + 1);
-    if (joined) word.resize(equals);
-    if (word == "--set") {
-      overrides.push_back(needed(word, value));
-    } else if (word == "--config") {
-      take_config(needed(word, value));
-    } else if (const ConfigArgument* own = own_argument(word); own && own->several) {
-      overrides.push_back(own->path + "=" + list_of(word, value));
-    } else if (own) {
-      if (!value && own->alone.empty()) value = needed(word, value);
-      if (!value) value = has_value_next() ? words_[++at_] : own->alone;
-      overrides.push_back(own->path + "=" + *value);
-    } else if (!joined && word == "--check") {
-      only_check = true;
-    } else {
-      end_or_fail(word, joined);
-    }
-  }
-
-  void end_or_fail(const std::string& word, bool joined) const {
-    const bool help = !joined && (word == "--help" || word == "-h");
-    const bool schema = !joined && word == "--schema";
-    if (help) print_help(program_name_, program_);
-    if (schema) fmt::print("{}\n", config_schema(program_).dump(2));
-    if (help || schema) std::exit(0);
-    if (!word.starts_with("-") && word.find('=') != word.npos)
-      fail("command line: a value without --set; got {}, want --set {}", show_text(word), word);
-    fail("command line: unknown option; got {}{}", show_text(word), legal_names(word, names()));
-  }
-
-  std::vector<std::string> names() const {
-    std::vector<std::string> names;
-    for (const auto* arguments : {&common_arguments, &program_.arguments, &ending_arguments})
-      for (const auto& argument : *arguments) names.push_back(argument.name);
-    return names;
-  }
-
-  const ConfigArgument* own_argument(const std::string& word) const {
-    for (const auto& argument : program_.arguments)
-      if (argument.name == word) return &argument;
-    return nullptr;
-  }
-
-  bool has_value_next() const {
-    return at_ + 1 < words_.size() && !words_[at_ + 1].starts_with("-");
-  }
-
-  std::string needed(const std::string& name, const std::optional<std::string>& joined) {
-    if (joined) return *joined;
-    check(at_ + 1 < words_.size(), "command line: {} needs a value", name);
-    return words_[++at_];
-  }
-
-  // Returns the list as JSON.
-  std::string list_of(const std::string& name, const std::optional<std::string>& joined) {
-    std::vector<std::string> values;
-    if (joined) values.push_back(*joined);
-    while (has_value_next()) values.push_back(words_[++at_]);
-    check(!values.empty(), "command line: {} needs a value", name);
-    try {
-      return nlohmann::json(values).dump();
-    } catch (const nlohmann::json::exception&) {
-      fail("command line: {} has a value that is not UTF-8", name);
-    }
-  }
-
-  void take_config(const std::string& file) {
-    check(config.empty(), "command line: --config given twice; got {} and {}, want one file",
-          show_text(config), show_text(file));
-    check(!file.empty(), "command line: --config needs a file; got an empty name");
-    config = file;
-  }
-
-  std::vector<std::string> words_;
-  const char* program_name_;
-  const ProgramConfig& program_;
-  size_t at_ = 0;
+  std::vector<std::string> overrides;  // key.path=value, in the order of the command line
+  bool only_check = false, only_schema = false;
 };
+
+// Calls `take` with the values of each occurrence, at once: later settings override earlier ones.
+CLI::Option* add_setting(CLI::App& app, const std::string& name,
+                         std::function<void(const std::vector<std::string>&)> take) {
+  const auto call = [take](const CLI::results_t& values) {
+    take(values);
+    return true;
+  };
+  return app.add_option(name, CLI::callback_t(call))->trigger_on_parse();
+}
+
+std::string as_json_list(const ConfigArgument& argument, const std::vector<std::string>& values) {
+  check(values != std::vector<std::string>{""}, "command line: {} needs a value", argument.name);
+  try {
+    return nlohmann::json(values).dump();
+  } catch (const nlohmann::json::exception&) {
+    fail("command line: {} has a value that is not UTF-8", argument.name);
+  }
+}
+
+void declare(CLI::App& app, const ConfigArgument& argument, Arguments& arguments) {
+  constexpr int any_number = 1 << 20;
+  CLI::Option* option =
+      add_setting(app, argument.name, [&argument, &arguments](const auto& values) {
+        arguments.overrides.push_back(
+            argument.path + "=" +
+            (argument.several ? as_json_list(argument, values) : values.back()));
+      });
+  if (argument.several) option->expected(0, any_number);
+  if (!argument.alone.empty()) option->expected(0, 1)->default_str(argument.alone);
+}
+
+void take_config(Arguments& arguments, const std::string& file) {
+  check(arguments.config.empty(),
+        "command line: --config given twice; got {} and {}, want one file",
+        show_text(arguments.config), show_text(file));
+  check(!file.empty(), "command line: --config needs a file; got an empty name");
+  arguments.config = file;
+}
+
+// Ends the program for --help.
+Arguments read_arguments(int argc, const char* const* argv, const ProgramConfig& program) {
+  CLI::App app("", "command line");
+  app.allow_extras();
+  app.formatter_fn([&](const CLI::App*, const std::string&, CLI::AppFormatMode) {
+    return help_of(argv[0], program);
+  });
+  Arguments arguments;
+  add_setting(app, "--config", [&](const auto& values) { take_config(arguments, values.back()); });
+  add_setting(app, "--set",
+              [&](const auto& values) { arguments.overrides.push_back(values.back()); });
+  for (const ConfigArgument& argument : program.arguments) declare(app, argument, arguments);
+  app.add_flag("--check", arguments.only_check);
+  app.add_flag("--schema", arguments.only_schema);
+  if (!parse_command_line(app, argc, argv)) std::exit(0);
+  if (app.remaining_size() > 0) {
+    const std::string word = app.remaining().front();
+    check(word.starts_with("-") || word.find('=') == word.npos,
+          "command line: a value without --set; got {}, want --set {}", show_text(word), word);
+    fail_unknown_word(app, word);
+  }
+  return arguments;
+}
 
 // With several ranks, each names itself.
 void say_error(const char* text) {
@@ -173,8 +147,11 @@ void say_error(const char* text) {
 
 Config Config::from_args(int argc, const char* const* argv, const ProgramConfig& program) {
   report_uncaught_errors();
-  ArgumentReader arguments(argc, argv, program);
-  arguments.run();
+  const Arguments arguments = read_arguments(argc, argv, program);
+  if (arguments.only_schema) {
+    fmt::print("{}\n", config_schema(program).dump(2));
+    std::exit(0);
+  }
   const Config config = arguments.config.empty()
                             ? from_text("{}", "config", arguments.overrides, program)
                             : from_file(arguments.config, arguments.overrides, program);

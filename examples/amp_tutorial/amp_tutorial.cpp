@@ -1,6 +1,6 @@
 // Colossal-AI's tutorial of mixed precision, step by step: a Vision Transformer on Caltech101.
 //   export DATA=/path/to/data
-//   build/booster/booster run --nproc_per_node 1 build/examples/amp_tutorial
+//   build/tools/booster run --nproc_per_node 1 build/examples/amp_tutorial
 #include <booster/booster.h>
 
 #include <fmt/core.h>

@@ -1,6 +1,6 @@
 // The README's loop: an MLP learns where the signs of two coordinates agree.
 //   build/examples/mlp [fp32|bf16|fp16]
-//   build/booster/booster run --nproc_per_node 2 build/examples/mlp bf16
+//   build/tools/booster run --nproc_per_node 2 build/examples/mlp bf16
 #include <booster/booster.h>
 
 #include <fmt/core.h>

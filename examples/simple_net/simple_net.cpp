@@ -139,7 +139,8 @@ void print_table(const Settings& settings, const std::vector<Strategy>& strategi
 }
 
 void parse(Settings& settings, int argc, char** argv) {
-  CLI::App app{"Time and loss of large linear layers in every level of mixed precision."};
+  CLI::App app{"Time and loss of large linear layers in every level of mixed precision.",
+               "simple_net"};
   app.add_option("--network", settings.network, "relu: with ReLU between; linear: without")
       ->check(CLI::IsMember({"relu", "linear"}));
   app.add_option("--layers", settings.layers, "linear layers (3, 9)");
@@ -152,11 +153,7 @@ void parse(Settings& settings, int argc, char** argv) {
   app.add_option("--lr", settings.lr, "learning rate (0.0001)");
   app.add_option("--strategy", settings.strategies, "one more row, as a config has it")
       ->allow_extra_args(false);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    std::exit(app.exit(error) == 0 ? 0 : 2);
-  }
+  if (!parse_command_line(app, argc, argv)) std::exit(0);
   settings.fill_in();
   for (const int64_t n : {settings.layers, settings.width, settings.batch, settings.accumulate,
                           settings.batches * settings.epochs - 1})

@@ -1,6 +1,6 @@
 #include "mixed_precision/ops/op_policies.h"
 
-#include "mixed_precision/ops/result_rules.h"
+#include "mixed_precision/ops/paddle_ops.h"
 
 #include <algorithm>
 #include <iterator>
@@ -114,7 +114,7 @@ bool is_dead(const std::string& name) {
 // on its own lists are accepted here too, even if they have no effect: see ineffective_names.
 void check_custom(const char* list, const Names& names) {
   for (const std::string& name : names) {
-    if (paddle_result_rule(name) || is_dead(name)) continue;
+    if (is_paddle_op(name) || is_dead(name)) continue;
     for (int i = 0; i < op_count; ++i) {
       const Op op = static_cast<Op>(i);
       check(name != name_of(op), "{}: not an op name of Paddle's; got {} (did you mean {}?)", list,

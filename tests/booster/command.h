@@ -42,7 +42,7 @@ inline std::string in_quotes(const std::filesystem::path& path) {
 
 // Runs the `booster` program.
 inline CommandResult run_booster(const std::string& arguments) {
-  return run_command("'" + (build_folder() / "booster/booster").string() + "' " + arguments);
+  return run_command("'" + (build_folder() / "tools/booster").string() + "' " + arguments);
 }
 
 }  // namespace booster

@@ -1,6 +1,6 @@
 // A dump of the tensor checker, compared with itself.
-#include "booster/numerics/dump_compare.h"
 #include "tests/fuzz/target.h"
+#include "tools/doctor/dump_compare.h"
 
 using namespace booster;
 

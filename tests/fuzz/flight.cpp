@@ -1,7 +1,7 @@
 // Flight records for `booster inspect`: the input holds the records of two ranks, separated by a
 // zero byte.
-#include "booster/cli/inspect_flight.h"
 #include "tests/fuzz/own_folder.h"
+#include "tools/commands/inspect_flight.h"
 
 using namespace booster;
 

@@ -1,8 +1,8 @@
 // A run's folder for `booster report`: the input is its metrics.jsonl, run.json, trace.json and
 // worst_images.json, separated by zero bytes.
-#include "booster/report/page/page.h"
 #include "tests/fuzz/own_folder.h"
 #include "tests/occurrences.h"
+#include "tools/report/page/page.h"
 
 using namespace booster;
 using booster::testing::occurrences;

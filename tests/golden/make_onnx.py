@@ -126,7 +126,7 @@ def main():
         write_safetensors(weights, weights_of(shapes_of(name)))
         settings.write_text(json.dumps({"model": config} | ({"data": DATA[name]}
                                                             if name in DATA else {})))
-        subprocess.run([build / "booster/booster", "export", weights, file, "--config", settings],
+        subprocess.run([build / "tools/booster", "export", weights, file, "--config", settings],
                        check=True)
         onnx.checker.check_model(onnx.load(file), full_check=True)
         session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])

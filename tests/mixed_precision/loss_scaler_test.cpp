@@ -4,7 +4,7 @@
 #include "core/autograd/functions.h"
 #include "core/optim/algorithms/sgd.h"
 #include "core/tensor/host_reads.h"
-#include "mixed_precision/scaling/loss_scale_simulation.h"
+#include "tools/scaler/loss_scale_simulation.h"
 
 #include <doctest/doctest.h>
 
@@ -195,39 +195,4 @@ TEST_CASE("after clipping the norm tells whether gradients are finite, until one
   w.grad().copy_(from_vector<float>({1, INFINITY, 3}, {3}));  // for example manually added noise
   CHECK_FALSE(optimizer.clipped_norm().defined());
   CHECK(find_non_finite(optimizer, scalar(1)).item() != 0);
-}
-
-TEST_CASE("a simulation that starts from counted steps goes on as the one that counted them") {
-  std::mt19937 random(6);
-  int grown = 0, backed_off = 0;
-  for (const LossScalePreset& preset : loss_scale_presets())
-    for (int trial = 0; trial < 40; ++trial) {
-      LossScalePolicy policy = preset.policy;
-      policy.growth_interval = 3;
-      std::vector<bool> steps(14);
-      for (size_t i = 0; i < steps.size(); ++i) steps[i] = random() % 3 == 0;
-      const size_t cut = 1 + random() % 10;
-      const auto whole = simulate(preset, policy, steps);
-      if (whole.size() < steps.size()) continue;  // the sequence has ended
-      const SimulatedStep& at = whole[cut - 1];
-      if (policy.free_first_step && at.good == 0) continue;  // two indistinguishable states
-      LossScalePolicy later = policy;
-      later.init = at.scale;
-      const CountedSteps counted = {at.good,
-                                    preset.counts_down ? policy.hysteresis - at.bad : at.bad};
-      const auto rest = simulate(preset, later, {steps.begin() + cut, steps.end()}, counted);
-      CAPTURE(preset.name);
-      REQUIRE(rest.size() == steps.size() - cut);
-      for (size_t i = 0; i < rest.size(); ++i) {
-        CHECK(rest[i].scale == whole[cut + i].scale);
-        CHECK(rest[i].good == whole[cut + i].good);
-        CHECK(rest[i].bad == whole[cut + i].bad);
-        grown += rest[i].scale > at.scale;
-        backed_off += rest[i].scale < at.scale;
-      }
-    }
-  CHECK(grown > 50);
-  CHECK(backed_off > 50);
-  const LossScalePreset& torch = find_loss_scale_preset("torch");
-  CHECK_THROWS_AS(simulate(torch, torch.policy, {false}, {.good = -1}), Error);
 }

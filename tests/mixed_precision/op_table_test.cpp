@@ -3,7 +3,6 @@
 #include "mixed_precision/ops/op_table.h"
 
 #include "mixed_precision/ops/op_policies.h"
-#include "mixed_precision/ops/result_rules.h"
 #include "tests/capture_part.h"
 #include "tests/mixed_precision/golden_lines.h"
 
@@ -101,15 +100,6 @@ TEST_CASE("CPU and CUDA differ as the two columns of torch's documentation say")
   CHECK(class_of(cpu, "mv") == OpClass::untouched);
   CHECK(class_of(cuda, "scatter_add") == OpClass::widest);
   CHECK(class_of(cpu, "fft_fft") == OpClass::fp32);
-}
-
-TEST_CASE("the names of our ops are names that torch and Paddle know") {
-#define OURS(op, torch, paddle)                         \
-  CHECK(std::string(torch_name_of(Op::op)) == torch);   \
-  CHECK(std::string(paddle_name_of(Op::op)) == paddle); \
-  CHECK_MESSAGE(torch_result_rule(torch), #op);         \
-  CHECK_MESSAGE(paddle_result_rule(paddle), #op);
-#include "mixed_precision/ops/tables/our_ops.def"
 }
 
 TEST_CASE("Apex's policy follows its lists, and registered functions have the last word") {

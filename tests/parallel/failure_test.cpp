@@ -5,7 +5,7 @@
 #include "parallel/launch.h"
 #include "tests/error_of.h"
 #include "tests/parallel/ranks.h"
-#include "tests/parallel/run/failed_runs.h"
+#include "tests/tools/run/failed_runs.h"
 
 #include <chrono>
 #include <csignal>

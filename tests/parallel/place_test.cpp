@@ -7,7 +7,7 @@
 #include "platform/error.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/parallel/memory_rendezvous.h"
-#include "tests/parallel/run/run_tool.h"
+#include "tests/tools/run/run_tool.h"
 
 #include <sched.h>
 #include <sys/prctl.h>

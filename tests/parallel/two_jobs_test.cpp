@@ -3,7 +3,7 @@
 
 #include "parallel/launch.h"
 #include "tests/parallel/by_hand.h"
-#include "tests/parallel/run/run_tool.h"
+#include "tests/tools/run/run_tool.h"
 
 #include <algorithm>
 #include <chrono>

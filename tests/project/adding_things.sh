@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What docs/architecture.md says under "Adding things" is what is there: a built-in strategy,
-# plugin, optimizer, scheduler or model is mentioned in the files that its row names, in no other.
+# plugin, optimizer, scheduler, model or subcommand is mentioned in the files that its row names, in
+# no other.
 # Looked for are its type, its header and its name in quotes, in all layers of the library, comments
 # left out; a name that is a dtype's too ("bf16") is not. One strategy may recommend another
 # (`.instead`). An elementwise op is one row: with one more, everything that reads the table
@@ -13,7 +14,7 @@ cd "$1"
 compiler=("${@:2}")
 ((${#compiler[@]} > 0)) || compiler=(c++)
 
-layers=(platform kernels core parallel mixed_precision plugins booster)
+layers=(platform kernels core parallel mixed_precision plugins booster tools)
 dtypes=" fp32 fp16 bf16 fp8 fp64 "
 no_types=" single fp32 auto "  # what one gets without a choice, and a name for other strategies
 
@@ -37,11 +38,13 @@ begin_row() {
     grep -oE '`[A-Za-z0-9_./<>*]+/[A-Za-z0-9_./<>*]+`' | tr -d '`')
 }
 
-# expect NAME FILE MENTION: the files in which the regular expression MENTION is found are the row's
-expect() {
+# expect NAME FILE MENTION: the files in which the regular expression MENTION is found, or NAME as a
+# row of a table, are the row's
+expect() { expect_only "$1" "$2" "$3|\.def:.*\($1\)|meson\.build:.*'$1'"; }
+
+expect_only() {
   local name=$1 file=$2 mention=$3 path pattern wanted fits
   things=$((things + 1)) count=$((count + 1))
-  mention+="|\.def:.*\($name\)|meson\.build:.*'$name'"
   while read -r path; do
     fits=no
     for pattern in "${patterns[@]}"; do
@@ -147,6 +150,12 @@ for source in core/nn/models/*.cpp; do
   mention="$(header_or_source "core/nn/models/$name.h")|\bmodels::$name\w*\("
   expect "$name" "$name" "$mention|^core/nn/models\.h:Model $name\w*\(|^$source:"
 done
+end_row
+begin_row "a subcommand of \`booster\`"
+while read -r name; do
+  expect_only "$name" "$name" \
+    "\b${name}_command\b|COMMAND\($name,|^tools/commands/meson\.build:.*'$name\.cpp'"
+done < <(sed -nE 's/^COMMAND\((\w+).*/\1/p' tools/commands/commands.def)
 end_row
 
 echo "$count built-ins, $failures problems"

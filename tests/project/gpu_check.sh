@@ -30,7 +30,7 @@ for room in kernels tensor autograd data nn optim booster parallel spread; do
     '[[ $CRASH != "$(basename "$0")" ]] || kill -SEGV $$
      echo "[doctest] test cases:  3 | ${PASSED:-3} passed | 0 failed | 0 skipped"'
 done
-play "$build/booster/booster" \
+play "$build/tools/booster" \
   'echo "{\"cuBLASLt\":\"${BLAS:-13.0.0, products}\",\"cuDNN\":\"${DNN:-9}\",\"NCCL\":\"off: no\"}"'
 play "$build/examples/vit_caltech101" '
   for set; do [[ $set != train.output_dir=* ]] || out=${set#*=}; done

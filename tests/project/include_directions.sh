@@ -19,15 +19,17 @@ parallel: platform kernels $core
 mixed_precision: platform kernels $core parallel
 plugins: platform kernels $core parallel
 booster: platform kernels $core parallel mixed_precision plugins
+tools: platform kernels $core parallel mixed_precision plugins booster
 examples: platform kernels $core parallel mixed_precision plugins booster
 benchmarks: platform kernels $core parallel mixed_precision plugins booster
-tests: platform kernels $core parallel mixed_precision plugins booster examples benchmarks"
+tests: platform kernels $core parallel mixed_precision plugins booster tools examples \
+  benchmarks"
 
 # The folders inside a layer, bottom up; "." is the layer's own folder. A file may include files of
 # its folder and of those before it. Sources that are compiled for CPUs and GPUs open *.cuh files
 # under BOOSTER_ON_GPU; these count only inside kernels/cuda.
 inner="\
-platform: . files json
+platform: . files json arguments
 kernels: arguments host . device cuda/runtime/libraries cuda/runtime cuda/collectives cuda/trace \
   cpu dispatch launch numbers walks products attention elementwise fp8 images index optimizer pool \
   random reduce rows cuda cuda/elementwise cuda/index cuda/pool cuda/products cuda/rows \
@@ -38,13 +40,15 @@ core/nn: . functional models
 core/optim: . algorithms schedules
 core/data: images archives gpu . transforms datasets
 parallel: operations rendezvous rendezvous/store backends groups .
-mixed_precision: interface fp8 ops/tables ops scaling . apex paddle explain strategies
+mixed_precision: interface fp8 ops/tables ops scaling . apex paddle strategies
 plugins: interface parameters gradients pipeline tensor sequence .
 booster: training checkpoint/safetensors checkpoint/folder checkpoint/training checkpoint \
   config/checks config/options config/tables config config/plugins profile config/strategies \
-  numerics export report report/page run . plan cli"
+  numerics export report .
+tools: run plan explain/tables explain doctor scaler report report/page commands ."
 
-layers=(platform kernels core parallel mixed_precision plugins booster examples benchmarks tests)
+layers=(platform kernels core parallel mixed_precision plugins booster tools examples benchmarks
+  tests)
 
 # One process for all lines: a few forks for each of them took half a minute on a busy machine.
 grep -rnE --include='*.'{h,cpp,def,cu,cuh} '^[[:space:]]*#[[:space:]]*include' "${layers[@]}" |

@@ -1,7 +1,6 @@
 // Numbers in text under a locale whose decimal point is a comma, such as German.
 #include "booster/checkpoint/folder/checkpoint.h"
 #include "booster/config/config.h"
-#include "booster/numerics/dump_compare.h"
 #include "booster/report/run_files.h"
 #include "parallel/rendezvous/rank_notes.h"
 #include "parallel/rendezvous/seconds.h"
@@ -9,6 +8,7 @@
 #include "platform/json/json_text.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/checkpoint_contents.h"
+#include "tools/doctor/dump_compare.h"
 
 #include <doctest/doctest.h>
 

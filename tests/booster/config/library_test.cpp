@@ -50,7 +50,7 @@ TEST_CASE("the example of an own plugin trains on two ranks") {
       "OMP_NUM_THREADS=1 '{}' run --nproc_per_node 2 '{}' --set booster.libraries='[\"{}\"]'"
       " --set booster.plugin='{{\"name\":\"local_sgd\",\"every\":2}}'"
       " --set train.output_dir='{}' --set model.img_size=16 --set train.max_steps=3",
-      (build_folder() / "booster/booster").string(),
+      (build_folder() / "tools/booster").string(),
       (build_folder() / "examples/vit_caltech101").string(), library("own_plugin"),
       (folder / "out").string()));
   CHECK_MESSAGE(result.code == 0, result.output);

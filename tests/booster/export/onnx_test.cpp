@@ -8,10 +8,10 @@
 #include "core/nn/models/vit.h"
 #include "platform/files/sha256.h"
 #include "tests/booster/command.h"
-#include "tests/booster/example.h"
 #include "tests/capture_part.h"
 #include "tests/checkpoint_contents.h"
 #include "tests/error_of.h"
+#include "tests/examples/example.h"
 #include "tests/golden_folder.h"
 
 #include <doctest/doctest.h>

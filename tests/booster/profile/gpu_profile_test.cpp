@@ -1,12 +1,12 @@
 // Profiler on a GPU, which runs kernels after they are launched.
 #include "booster/profile/profiler.h"
-#include "booster/report/trace_summary.h"
 #include "core/autograd/functions.h"
 #include "kernels/device/memory.h"
 #include "platform/trace.h"
 #include "tests/booster/profile/profile_row.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/on_gpu.h"
+#include "tools/report/trace_summary.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

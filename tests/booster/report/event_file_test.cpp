@@ -1,7 +1,7 @@
 // Event files for TensorBoard: frames, messages, and the events that a training writes.
 #include "booster/report/event_record.h"
 #include "booster/report/run_files.h"
-#include "tests/booster/example.h"
+#include "tests/examples/example.h"
 #include "tests/golden_folder.h"
 
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // What ranks with one GPU each see if one dies, an operation never ends, or NCCL fails.
 #include "tests/error_of.h"
 #include "tests/parallel/gpu/gpu_ranks.h"
-#include "tests/parallel/run/failed_runs.h"
+#include "tests/tools/run/failed_runs.h"
 
 #include <chrono>
 #include <csignal>

@@ -1,12 +1,12 @@
 // A silent rank counts as gone, unless the listener itself was suspended. A rank that left before
 // it took part may return.
-#include "booster/run/tool_circle.h"
 #include "parallel/rendezvous/secret.h"
 #include "parallel/rendezvous/store/silence.h"
 #include "platform/error.h"
 #include "tests/draws.h"
 #include "tests/parallel/ranks.h"
 #include "tests/parallel/store/meeting.h"
+#include "tools/run/tool_circle.h"
 
 #include <doctest/doctest.h>
 

@@ -1,0 +1,302 @@
+// The example that trains a GPT-2 on a text, run as a user runs it.
+#include "tests/capture_part.h"
+#include "tests/examples/example.h"
+
+#include <cmath>
+#include <map>
+
+#include <sys/stat.h>
+
+using namespace booster;
+
+namespace {
+
+constexpr const char* sentence = "the quick brown fox jumps over the lazy dog. ";
+
+// A text that repeats one sentence, and a small model.
+class TextExample {
+ public:
+  TextExample() {
+    std::string text;
+    for (int i = 0; i < 60; ++i) text += sentence;
+    folder_.write("text", text);
+  }
+
+  // `sets`: settings, separated by spaces. `before`: text before the program.
+  std::string command(const std::string& sets, const std::string& out = "out",
+                      const std::string& before = "") const {
+    const std::string build = build_folder().string(), root = folder_.path().string();
+    std::string all = fmt::format(
+        "data.file={}/text train.output_dir={}/{} model.n_positions=32 "
+        "model.n_embd=32 model.n_layer=2 model.n_head=2 data.tokens=32 data.batch_size=8 "
+        "optimizer.name=adamw optimizer.lr=0.01 lr_scheduler.name=cosine_warmup "
+        "lr_scheduler.warmup_steps=2 lr_scheduler.total_steps=100 train.epochs=20 "
+        "train.log_every=1 train.checkpoint_every=4 {}",
+        root, root, out, sets);
+    std::string command = "OMP_NUM_THREADS=1 ";
+    if (!before.empty()) command += fmt::format("'{}/tools/booster' {} ", build, before);
+    command += fmt::format("'{}/examples/gpt2_text'", build);
+    std::istringstream words(all);
+    for (std::string word; words >> word;) command += fmt::format(" --set '{}'", word);
+    return command;
+  }
+  CommandResult run(const std::string& sets, const std::string& out = "out",
+                    const std::string& before = "") const {
+    return run_command(command(sets, out, before));
+  }
+  std::vector<nlohmann::json> metrics(const std::string& out = "out") const {
+    std::vector<nlohmann::json> lines;
+    std::istringstream text(folder_.read(out + "/metrics.jsonl"));
+    for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
+    return lines;
+  }
+  // Returns the loss of each step.
+  std::vector<double> losses(const std::string& out = "out") const {
+    std::vector<double> all;
+    for (const auto& line : metrics(out))
+      if (line.contains("loss")) {
+        CHECK(line["step"] == all.size() + 1);
+        all.push_back(line["loss"]);
+      }
+    return all;
+  }
+  bool exists(const std::string& name) const { return std::filesystem::exists(folder_ / name); }
+  const TemporaryFolder& folder() const { return folder_; }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+// Returns the entropy of the text's byte frequencies, in nats per byte.
+double unigram_entropy() {
+  std::map<char, double> counts;
+  for (const char c : std::string(sentence)) ++counts[c];
+  const double total = static_cast<double>(std::string(sentence).size());
+  double entropy = 0;
+  for (const auto& [c, n] : counts) entropy -= n / total * std::log(n / total);
+  return entropy;
+}
+
+}  // namespace
+
+TEST_CASE("gpt2_text learns its text and writes it") {
+  const TextExample example;
+  const std::string sets =
+      "model.embd_pdrop=0 model.attn_pdrop=0 model.resid_pdrop=0 train.max_steps=150 "
+      "lr_scheduler.total_steps=150";
+  const CommandResult result = example.run(sets);
+  REQUIRE_MESSAGE(result.code == 0, result.output);
+  const nlohmann::json last = example.metrics().back();
+  CHECK(last["step"] == 150);
+  CHECK(unigram_entropy() > 2.5);
+  CHECK_MESSAGE(last["val_loss"] < 0.2, result.output);
+  CHECK_MESSAGE(result.says("quick brown fox "), result.output);
+  // A finished training that is run again only writes the sample again.
+  const CommandResult again = example.run(sets);
+  CHECK_MESSAGE(again.says("resumed from step 150 of 150"), again.output);
+  CHECK(again.says("quick brown fox "));
+  CHECK(example.metrics().back() == last);
+}
+
+TEST_CASE("gpt2_text without a file trains on a text of its own, and says so") {
+  const TextExample example;
+  const CommandResult result = example.run("data.file=null train.max_steps=1");
+  CHECK_MESSAGE(result.code == 0, result.output);
+  CHECK(result.says("warning: no data.file"));
+}
+
+TEST_CASE("gpt2_text goes on bit for bit, from an end and from a signal") {
+  const TextExample example;
+  REQUIRE(example.run("train.max_steps=14", "whole").code == 0);
+  const std::vector<double> want = example.losses("whole");
+  REQUIRE(want.size() == 14);
+  for (const char* steps : {"5", "9", "14"})  // an epoch has 9 steps
+    REQUIRE(example.run(fmt::format("train.max_steps={}", steps)).code == 0);
+  CHECK(example.losses() == want);
+
+  const CommandResult stopped =
+      Example().run_and("step 3:", "kill -TERM $pid",
+                        "exec env " + example.command("train.epochs=1000000", "signal"));
+  CHECK_MESSAGE(stopped.code == 143, stopped.output);
+  CHECK(stopped.says("stopped by signal 15"));
+  const size_t done = example.losses("signal").size();
+  REQUIRE(example.run(fmt::format("train.max_steps={}", done + 2), "signal").code == 0);
+  REQUIRE(example.run(fmt::format("train.max_steps={}", done + 2), "all").code == 0);
+  CHECK(example.losses("signal") == example.losses("all"));
+}
+
+TEST_CASE("gpt2_text stops in a validation without a result, and validates when it goes on") {
+  const TextExample example;
+  std::string text;
+  for (int i = 0; i < 6000; ++i) text += sentence;
+  example.folder().write("text", text);
+  // One epoch of one step, then a validation that takes seconds.
+  const std::string sets = "data.validation_fraction=0.998 data.batch_size=16 train.epochs=2";
+  const CommandResult stopped = Example().run_and("step 1:", "sleep 0.2; kill -TERM $pid",
+                                                  "exec env " + example.command(sets));
+  CHECK_MESSAGE(stopped.code == 143, stopped.output);
+  CHECK_MESSAGE(stopped.says("stopped by signal 15 after step 1;"), stopped.output);
+  CHECK(example.metrics().size() == 1);
+  const CommandResult more = example.run(sets);
+  CHECK_MESSAGE(more.code == 0, more.output);
+  CHECK(more.says("resumed from step 1 of 2"));
+  std::vector<std::string> story;
+  for (const auto& line : example.metrics())
+    story.push_back(fmt::format("{} {}", line["step"].dump(), line.contains("val_loss")));
+  CHECK(story == std::vector<std::string>{"1 false", "1 true", "2 false", "2 true"});
+}
+
+TEST_CASE("gpt2_text goes on where neither metrics nor checkpoints can be written, to its end") {
+  const TextExample example;
+  // Limits files to one block, to imitate a full disk.
+  const CommandResult full =
+      run_command("{ trap '' XFSZ; ulimit -f 1; " + example.command("train.max_steps=9 ") + "; }");
+  CHECK_MESSAGE(full.code == 1, full.output);  // the last checkpoint must be saved
+  CHECK_MESSAGE(full.says("metrics.jsonl: cannot be written"), full.output);
+  CHECK_MESSAGE(full.says("; the training goes on"), full.output);
+  CHECK_MESSAGE(full.says("validation after step 9"), full.output);
+  CHECK(full.says("error: "));
+  CHECK_FALSE(example.metrics().empty());
+
+  // A checkpoint whose place was taken is saved at a later step.
+  const auto checkpoint = example.folder() / "later/checkpoint";
+  example.folder().write("later/checkpoint", "a file where the folder should be");
+  const CommandResult later = Example().run_and(
+      "; the training goes on",
+      fmt::format("rm '{0}'; for i in $(seq 100); do test -e '{0}/latest' && echo tried again && "
+                  "break; sleep 0.1; done; kill -TERM $pid",
+                  checkpoint.string()),
+      "exec env " + example.command("train.checkpoint_every=1 train.epochs=1000000", "later"));
+  CHECK_MESSAGE(later.code == 143, later.output);
+  CHECK_MESSAGE(later.says("tried again"), later.output);
+}
+
+TEST_CASE("gpt2_text: two ranks, and two batches to a step, are one rank with twice the batch") {
+  const TextExample example;
+  const std::string sets =
+      "model.embd_pdrop=0 model.attn_pdrop=0 model.resid_pdrop=0 train.max_steps=8";
+  REQUIRE(example.run(sets, "one").code == 0);
+  const CommandResult ranks = example.run(sets + " booster.plugin=torch_ddp data.batch_size=4",
+                                          "two", "run --nproc_per_node 2");
+  REQUIRE_MESSAGE(ranks.code == 0, ranks.output);
+  REQUIRE(example.run(sets + " data.batch_size=4 train.accumulate=2", "parts").code == 0);
+  const auto want = example.metrics("one");
+  REQUIRE(want.size() == 9);
+  for (const char* out : {"two", "parts"}) {
+    CAPTURE(out);
+    const auto got = example.metrics(out);
+    REQUIRE(got.size() == want.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      const char* name = i < 8 ? "loss" : "val_loss";
+      const double loss = want[i][name];
+      CHECK(got[i][name].get<double>() == doctest::Approx(loss).epsilon(1e-4));
+    }
+  }
+}
+
+// 75 windows make 9 batches of 8; the last 3 windows are dropped.
+TEST_CASE("gpt2_text: the batches that are left of an epoch make a step of their own") {
+  const TextExample example;
+  const std::string sets = "model.embd_pdrop=0 model.attn_pdrop=0 model.resid_pdrop=0 ";
+  const auto losses = [&](const std::string& more, const std::string& out) {
+    const CommandResult result = example.run(sets + "data.batch_size=8 " + more, out);
+    REQUIRE_MESSAGE(result.code == 0, result.output);
+    std::vector<double> all;
+    for (const auto& line : example.metrics(out))
+      all.push_back(line.contains("loss") ? line["loss"] : line["val_loss"]);
+    return all;
+  };
+  const auto by_four = losses("train.epochs=2 train.accumulate=4", "by_four");
+  CHECK(by_four.size() == 2 * (3 + 1));
+  const auto as_many = losses("train.epochs=2 train.accumulate=9", "as_many");
+  CHECK(as_many.size() == 2 * (1 + 1));
+  CHECK(losses("train.epochs=2 train.accumulate=100", "more") == as_many);
+  // One mean over all rows gives the same if all rows count.
+  const auto rows = losses("train.epochs=2 train.accumulate=9 booster.loss_mean=rows", "rows");
+  REQUIRE(rows.size() == as_many.size());
+  for (size_t i = 0; i < rows.size(); ++i)
+    CHECK(rows[i] == doctest::Approx(as_many[i]).epsilon(1e-4));
+}
+
+TEST_CASE("gpt2_text trains, validates and writes on a mesh as in one process") {
+  const TextExample example;
+  const std::string sets =
+      "model.embd_pdrop=0 model.attn_pdrop=0 model.resid_pdrop=0 train.max_steps=6 "
+      "train.clip_grad_norm=1 ";
+  const CommandResult alone = example.run(sets, "one");
+  REQUIRE_MESSAGE(alone.code == 0, alone.output);
+  const auto want = example.metrics("one");
+  const std::pair<int, const char*> meshes[] = {
+      {2, R"("tp_size":2,"parallel_output":true)"},
+      {2, R"("tp_size":2,"sequence_parallelism_mode":"split_gather")"},
+      {2, R"("sp_size":2,"sequence_parallelism_mode":"all_to_all")"},
+      {2, R"("sp_size":2,"sequence_parallelism_mode":"ring_attn")"},
+      {2, R"("pp_size":2,"pp_style":"zero_bubble","num_microbatches":4)"},
+      {4, R"("tp_size":2,"pp_size":2)"}};
+  int number = 0;
+  for (const auto& [ranks, mesh] : meshes) {
+    CAPTURE_PART(mesh);
+    const std::string out = fmt::format("mesh{}", ++number);
+    const CommandResult result =
+        example.run(sets + fmt::format(R"(booster.plugin={{"name":"hybrid_parallel",{}}})", mesh),
+                    out, fmt::format("run --nproc_per_node {}", ranks));
+    REQUIRE_MESSAGE(result.code == 0, result.output);
+    const auto got = example.metrics(out);
+    REQUIRE(got.size() == want.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      const char* name = i + 1 < got.size() ? "loss" : "val_loss";
+      CHECK(got[i][name].get<double>() ==
+            doctest::Approx(want[i][name].get<double>()).epsilon(1e-4));
+    }
+    // The sample is drawn with the same random values.
+    const std::string tail = alone.output.substr(alone.output.rfind("results in"));
+    CHECK_MESSAGE(result.says(tail.substr(tail.find('\n') + 1, 20)), result.output);
+  }
+}
+
+TEST_CASE("gpt2_text tells what it cannot train on, and leaves no folder") {
+  const TextExample example;
+  example.folder().write("short", std::string(200, 'x'));
+  example.folder().write("empty", "");
+  const std::string root = example.folder().path().string();
+  REQUIRE(::mkfifo((root + "/pipe").c_str(), 0600) == 0);
+  struct Mistake {
+    std::string set;
+    int code;
+    std::string says;
+  };
+  for (const auto& [set, code, says] : std::vector<Mistake>{
+           {"data.file=/nowhere/text", 1,
+            "data.file: /nowhere/text: cannot open: No such file or directory"},
+           {"data.file=" + root, 1, "got a folder, want a regular file"},
+           {"data.file=" + root + "/pipe", 1, "got a pipe, want a regular file"},
+           {"data.file=/dev/zero", 1, "got a device, want a regular file"},
+           {"data.file=" + root + "/empty", 1, "got an empty file"},
+           {"data.file=" + root + "/short", 1, "20 to validate on, want at least 33 of each"},
+           {"data.tokens=33", 2, "data.tokens: more than the model has positions; got 33"},
+           {"data.token=16", 2, "did you mean tokens?"},
+           {"model.vocab_size=255", 2, "model.vocab_size: does not hold every byte"},
+           {"model.n_head=3", 2, "3 heads of 32"},
+           {"data.batch_size=4000", 2, "no full batch; got 75 samples"},
+           {"model={\"name\":\"mlp\",\"sizes\":[2,2]}", 2, "reads no text; got mlp"}}) {
+    CAPTURE_PART(set);
+    const CommandResult result = example.run(set);
+    CHECK_MESSAGE(result.code == code, result.output);
+    CHECK_MESSAGE(result.says(says), result.output);
+    CHECK_FALSE(example.exists("out"));
+  }
+}
+
+TEST_CASE("gpt2_text trains a GPT-2 unless a config names another model") {
+  const TextExample example;
+  const auto check = [&](const std::string& config) {
+    example.folder().write("config.json", config);
+    return run_command(fmt::format("'{}/examples/gpt2_text' --check --config '{}'",
+                                   build_folder().string(),
+                                   (example.folder() / "config.json").string()));
+  };
+  CHECK(check("{}").code == 0);
+  const CommandResult images = check(R"({"model": {"name": "resnet20"}})");
+  CHECK(images.code == 2);
+  CHECK(images.says("reads no text; got resnet20, want gpt2"));
+}

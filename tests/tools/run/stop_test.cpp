@@ -1,0 +1,145 @@
+// Signals: what counts as one stop request, which ranks get it, and how long they may take.
+#include <doctest/doctest.h>
+
+#include "examples/training/stop_signal.h"
+#include "parallel/rendezvous/rank_notes.h"
+#include "platform/error.h"
+#include "tests/parallel/ranks.h"
+#include "tests/tools/run/run_tool.h"
+
+#include <filesystem>
+#include <random>
+
+using namespace booster;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string of_rank(const std::string& name) {
+  return test_folder() + "/" + name + std::getenv("RANK");
+}
+
+void write_pid(const std::string& path) { std::ofstream(path) << getpid() << std::endl; }
+
+pid_t pid_in(const std::string& path) {
+  wait_for(path);
+  return std::stoi(read_file(path));
+}
+
+}  // namespace
+
+// On a stop signal, saves for TEST_SAVE_MS, then exits with 128 + the signal.
+TEST_CASE("rank: saves when it is to stop" * doctest::skip()) {
+  example::catch_stop_signals();
+  write_pid(of_rank("up"));
+  while (example::stop_signal() == 0) nap(5);
+  std::ofstream(of_rank("saves")) << example::stop_signal() << std::endl;
+  {
+    const SavingNote note("a checkpoint");
+    nap(std::atoi(std::getenv("TEST_SAVE_MS")));
+  }
+  std::ofstream(of_rank("saved")) << "yes" << std::endl;
+  std::quick_exit(128 + example::stop_signal());
+}
+
+TEST_CASE("signals within a second are one request to stop, whoever sends them to whom") {
+  std::mt19937 random{std::random_device()()};
+  const int signals[] = {SIGTERM, SIGINT, SIGHUP};
+  for (int attempt = 0; attempt < 8; ++attempt) {
+    const TemporaryFolder folder;
+    Running tool(ranks_of(2, "rank: saves when it is to stop"), [&] {
+      signal(SIGHUP, SIG_DFL);  // `nohup` ignores it
+      setenv("TEST_FOLDER", folder.path().c_str(), 1);
+      setenv("TEST_SAVE_MS", "900", 1);
+    });
+    const pid_t all[] = {tool.pid(), pid_in(folder / "up0"), pid_in(folder / "up1")};
+    std::string sent;
+    for (int i = draw(random, 2, 6), who = 0; i > 0; --i, who = draw(random, 0, 2)) {
+      const int number = signals[draw(random, 0, 2)];
+      kill(all[who], number);
+      sent += fmt::format("{} to {}; ", number, who);
+      nap(draw(random, 0, 1) * draw(random, 0, 100));
+    }
+    const int code = tool.wait();
+    CAPTURE(sent);
+    CAPTURE(tool.err());
+    CHECK(folder.read("saved0") == "yes\n");
+    CHECK(folder.read("saved1") == "yes\n");
+    CHECK((code == 128 + SIGTERM || code == 128 + SIGINT || code == 128 + SIGHUP));
+  }
+}
+
+TEST_CASE("a signal that comes more than a second after the first ends a rank at once") {
+  const TemporaryFolder folder;
+  Running tool(ranks_of(2, "rank: saves when it is to stop"), [&] {
+    setenv("TEST_FOLDER", folder.path().c_str(), 1);
+    setenv("TEST_SAVE_MS", "20000", 1);
+  });
+  const pid_t one = pid_in(folder / "up0"), other = pid_in(folder / "up1");
+  kill(one, SIGTERM);
+  kill(other, SIGTERM);
+  wait_for(folder / "saves0");
+  wait_for(folder / "saves1");
+  nap(1200);
+  kill(one, SIGTERM);
+  kill(other, SIGINT);
+  const int code = tool.wait();  // code of the rank seen to end first
+  CHECK((code == 128 + SIGTERM || code == 128 + SIGINT));
+  CHECK(!fs::exists(folder / "saved0"));
+  CHECK(!fs::exists(folder / "saved1"));
+}
+
+TEST_CASE("a second signal to the run tool, later than a second, kills the ranks at once") {
+  const TemporaryFolder folder;
+  Running tool(ranks_of(1, "rank: saves when it is to stop"), [&] {
+    setenv("TEST_FOLDER", folder.path().c_str(), 1);
+    setenv("TEST_SAVE_MS", "20000", 1);
+  });
+  pid_in(folder / "up0");
+  kill(tool.pid(), SIGINT);
+  wait_for(folder / "saves0");
+  nap(1200);
+  kill(tool.pid(), SIGINT);
+  CHECK(tool.wait() == 128 + SIGKILL);
+}
+
+TEST_CASE("a closed terminal stops the ranks by SIGTERM, unless the tool was told to ignore that") {
+  for (const bool ignored : {false, true}) {
+    const TemporaryFolder folder;
+    Running tool({"sh", "-c",
+                  "cd \"$0\"; trap 'exit 44' TERM; echo > up; until [ -e go ]; do sleep 0.02; done",
+                  folder.path()},
+                 [&] { signal(SIGHUP, ignored ? SIG_IGN : SIG_DFL); });
+    wait_for(folder / "up");
+    kill(tool.pid(), SIGHUP);
+    nap(300);
+    folder.write("go", "");
+    CHECK(tool.wait() == (ignored ? 0 : 44));
+  }
+}
+
+TEST_CASE("ranks get the grace that was asked for, and more while they say that they save") {
+  const Words deaf = {"--grace", "1", "sh", "-c", "trap '' TERM; echo > \"$0/up\"; sleep 60"};
+  const TemporaryFolder folder;
+  Words args = deaf;
+  args.push_back(folder.path());
+  Running tool(args);
+  wait_for(folder / "up");
+  const auto start = std::chrono::steady_clock::now();
+  kill(tool.pid(), SIGTERM);
+  CHECK(tool.wait() == 128 + SIGKILL);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  CHECK(seconds.count() > 0.9);
+  CHECK(seconds.count() < 15);
+
+  const TemporaryFolder saving;
+  Running saver(ranks_of(2, "rank: saves when it is to stop", {"--grace=3"}), [&] {
+    setenv("TEST_FOLDER", saving.path().c_str(), 1);
+    setenv("TEST_SAVE_MS", "5000", 1);
+  });
+  for (const char* name : {"up0", "up1"}) pid_in(saving / name);
+  kill(saver.pid(), SIGTERM);
+  CHECK(saver.wait() == 128 + SIGTERM);
+  CHECK(saving.read("saved0") == "yes\n");
+  CHECK(saving.read("saved1") == "yes\n");
+}
