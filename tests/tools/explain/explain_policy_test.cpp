@@ -4,7 +4,7 @@
 #include "core/nn/functional.h"
 #include "core/nn/losses.h"
 #include "mixed_precision/ops/op_table.h"
-#include "mixed_precision/ops/result_rules.h"
+#include "tools/explain/result_rules.h"
 #include "mixed_precision/strategies/bf16.h"
 #include "mixed_precision/strategies/fp16_apex.h"
 #include "mixed_precision/strategies/fp16_paddle.h"

@@ -1,7 +1,7 @@
 // The cost of transformers that are too large to be tried here.
 #pragma once
 
-#include "booster/plan/model_cost.h"
+#include "tools/plan/model_cost.h"
 
 namespace booster::plan {
 
