@@ -76,6 +76,7 @@
 #include "core/tensor/memory/memory_report.h"
 #include "core/tensor/random/random.h"
 #include "core/tensor/token_layout.h"
+#include "core/text/tokenizer.h"
 #include "mixed_precision/apex/apex_functions.h"
 #include "mixed_precision/interface/model_cast.h"
 #include "mixed_precision/scaling/loss_scale_presets.h"
