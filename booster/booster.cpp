@@ -29,6 +29,14 @@ class SeveralModels : public Module {
       add_existing(std::to_string(children().size()), shared(model));
   }
 
+  ModuleTraits traits() const override {
+    ModuleTraits all = {.holds_models = true};
+    for (const auto& [name, model] : children())
+      for (const auto& [pattern, layer] : model->traits().tensor_plan)
+        all.tensor_plan.push_back({name + "." + pattern, layer});
+    return all;
+  }
+
  private:
   static std::shared_ptr<Module> shared(const Model& model) {
     model.module();  // throws if there is none

@@ -185,7 +185,7 @@ void HybridParallelPlugin::share_norms(const Optimizers& optimizers) {
 void HybridParallelPlugin::cut(const Model& model) {
   if (mesh_.size("tensor") * mesh_.size("sequence") == 1) return;
   TensorPlan plan = options_.tensor_plan;
-  if (plan.empty()) plan = shipped_tensor_plan(model.module());
+  if (plan.empty()) plan = model->traits().tensor_plan;
   check(!plan.empty(),
         "hybrid_parallel: no tensor plan comes with a {}; want tensor_plan, which says how its "
         "layers are cut",

@@ -109,7 +109,7 @@ void add_work(const Profiler& profiler, Tried& tried) {
 double cut_parameters(const Model& model) {
   int64_t count = 0;
   for (const PlannedLayer& layer :
-       planned_layers(shipped_tensor_plan(model.module()), model.module())) {
+       planned_layers(model->traits().tensor_plan, model.module())) {
     count += layer.weight().numel();
     const Tensor bias = layer.bias();
     if (bias.defined() && layer.plan.style == SplitStyle::column) count += bias.numel();

@@ -186,6 +186,33 @@ Module& Sequential::operator[](int64_t i) const {
   return *children()[static_cast<size_t>(i)].second;
 }
 // An empty Sequential is one link that returns its input.
+namespace {
+// Elementwise functions also work on parts of the features.
+bool is_elementwise(const Module& module) {
+  for (const char* kind : {"ReLU", "GELU", "Tanh", "Sigmoid", "SiLU", "Dropout", "Identity"})
+    if (module.kind() == kind) return true;
+  return false;
+}
+}  // namespace
+
+ModuleTraits Sequential::traits() const {
+  TensorPlan plan;
+  std::string first;  // a linear layer without its pair yet
+  for (const auto& [name, module] : children()) {
+    if (module->named_modules().size() > 1) return {};  // more than a chain
+    if (module->kind() != "Linear") {
+      if (!is_elementwise(*module)) first.clear();
+    } else if (first.empty()) {
+      first = name;
+    } else {
+      plan.push_back({first, {.style = SplitStyle::column}});
+      plan.push_back({name, {.style = SplitStyle::row}});
+      first.clear();
+    }
+  }
+  return {.tensor_plan = std::move(plan)};
+}
+
 int Sequential::link_count() const {
   int count = 0;
   for (const auto& [name, module] : children()) count += module->link_count();

@@ -293,6 +293,8 @@ class Sequential : public Module {
   Module& operator[](int64_t i) const;
   int link_count() const override;
   Link link(int i) const override;
+  // A plan for chains of linear layers with only elementwise functions between them, in pairs.
+  ModuleTraits traits() const override;
 
  private:
   Tensor forward(const Tensor& x) override { return forward_links(x, 0, link_count()); }

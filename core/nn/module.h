@@ -16,6 +16,7 @@
 // for one thread at a time.
 #pragma once
 
+#include "core/nn/module_traits.h"
 #include "core/tensor/memory/memory_tag.h"
 #include "core/tensor/named_tensor.h"
 
@@ -86,6 +87,10 @@ class Module : public std::enable_shared_from_this<Module> {
   // Returns an input of `rows` rows with arbitrary values that forward takes, for measuring cost.
   // Undefined if the module offers none.
   virtual Tensor example_input(int64_t /*rows*/) const { return {}; }
+
+  // Returns what this model says about itself to plugins (core/nn/module_traits.h). Names in it
+  // begin at this module.
+  virtual ModuleTraits traits() const { return {}; }
 
   const std::string& kind() const { return kind_; }
   // Returns the options that a description prints in brackets: "192, 576, bias=true".

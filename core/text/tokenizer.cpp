@@ -112,7 +112,7 @@ std::vector<int32_t> Tokenizer::sequence(std::string_view text) const {
   return tokens;
 }
 
-std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
+std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeTextOptions options) const {
   return stages_
       ->post_processor({.first = sequence(text), .second = {}, .pair = false},
                        options.special_tokens)
@@ -120,13 +120,13 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions opti
 }
 
 Encoded Tokenizer::encode_pair(std::string_view first, std::string_view second,
-                               EncodeOptions options) const {
+                               EncodeTextOptions options) const {
   auto [tokens, segments] = stages_->post_processor(
       {.first = sequence(first), .second = sequence(second), .pair = true}, options.special_tokens);
   return {std::move(tokens), std::move(segments)};
 }
 
-std::string Tokenizer::decode(std::span<const int32_t> tokens, DecodeOptions options) const {
+std::string Tokenizer::decode(std::span<const int32_t> tokens, DecodeTextOptions options) const {
   std::vector<std::string> texts;
   texts.reserve(tokens.size());
   for (const int32_t id : tokens) {

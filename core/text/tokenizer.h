@@ -20,11 +20,11 @@
 
 namespace booster {
 
-struct EncodeOptions {
+struct EncodeTextOptions {
   bool special_tokens = true;  // add those that the file's template asks for, such as [CLS] or <s>
 };
 
-struct DecodeOptions {
+struct DecodeTextOptions {
   bool skip_special_tokens = true;
 };
 
@@ -44,12 +44,12 @@ class Tokenizer {
   static Tokenizer from_json(std::string_view json, const std::string& name = "tokenizer.json");
 
   // Returns the tokens of `text`. Bytes that are not UTF-8 count as U+FFFD.
-  std::vector<int32_t> encode(std::string_view text, EncodeOptions options = {}) const;
+  std::vector<int32_t> encode(std::string_view text, EncodeTextOptions options = {}) const;
   // The same with segments; `second` is the other text of a pair.
   Encoded encode_pair(std::string_view first, std::string_view second,
-                      EncodeOptions options = {}) const;
+                      EncodeTextOptions options = {}) const;
   // Returns the text of `tokens`. Numbers without a token are skipped.
-  std::string decode(std::span<const int32_t> tokens, DecodeOptions options = {}) const;
+  std::string decode(std::span<const int32_t> tokens, DecodeTextOptions options = {}) const;
 
   std::optional<int32_t> id_of(std::string_view token) const;
   std::optional<std::string> token_of(int32_t id) const;

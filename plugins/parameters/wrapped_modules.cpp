@@ -56,7 +56,7 @@ std::vector<Module*> modules_to_wrap(Module& model, const std::vector<std::strin
                                  [&](const auto& text) { return matches(text, module.first); });
     });
   // Models that were boosted together do not count as elements of a list.
-  const bool several = model.kind() == "SeveralModels";
+  const bool several = model.traits().holds_models;
   const auto is_block = [&](const Named& module) {
     return is_numbered(module.first) &&
            !(several && module.first.find('.') == module.first.npos);

@@ -118,19 +118,6 @@ SequenceMode sequence_mode_named(const std::string& name) {
        legal_names(name, {mode_names.begin(), mode_names.end()}));
 }
 
-std::string shipped_blocks(const Module& model) {
-  if (model.kind() == "VisionTransformer") return "blocks.*";
-  if (model.kind() == "Gpt2") return "transformer.h.*";
-  return "";
-}
-
-int64_t shipped_tokens(const Module& model) {
-  if (model.kind() != "VisionTransformer") return 0;
-  for (const auto& [name, tensor] : model.parameters())
-    if (name == "pos_embed") return tensor.size(1);
-  return 0;
-}
-
 // Random streams: 0 for work that all ranks of a model's copy do alike; then one per rank with a
 // part of the features; then one per rank with some tokens.
 SequenceParallel::SequenceParallel(SequenceMode mode, const Mesh& mesh)
@@ -148,7 +135,7 @@ SequenceParallel::SequenceParallel(SequenceMode mode, const Mesh& mesh)
 
 void SequenceParallel::choose(const Model& model, const std::string& given) {
   if (mode_ == SequenceMode::none) return;
-  const std::string pattern = given.empty() ? shipped_blocks(model.module()) : given;
+  const std::string pattern = given.empty() ? model->traits().blocks : given;
   check(!pattern.empty(),
         "hybrid_parallel: no blocks come with a {}; want sequence_blocks, the names of modules "
         "that run one after the other on (batch, tokens, features)",
@@ -160,7 +147,7 @@ void SequenceParallel::choose(const Model& model, const std::string& given) {
   }
   check(!blocks_.empty(), "sequence_blocks: matches no module; got {}{}", pattern,
         legal_names(pattern, names));
-  check_tokens_divide(shipped_tokens(model.module()), ranks_.size());
+  check_tokens_divide(model->traits().tokens, ranks_.size());
   find_links_inside(model.module());
 }
 
@@ -213,10 +200,12 @@ void SequenceParallel::end(Pass pass) {
 }
 
 // Before its call, the first block has all tokens, and the others have this rank's. A pipeline
-// stage may begin with any block. Hooks turn fused functions off, so the library's own blocks,
-// which need no positions, get none.
+// stage may begin with any block. Hooks turn fused functions off, so blocks whose model says that
+// they need no positions get none.
 void SequenceParallel::watch_positions(Module& model) {
-  if (ranks_.size() == 1 || !shipped_blocks(model).empty()) return;
+  const ModuleTraits traits = model.traits();
+  const bool need_none = !traits.blocks.empty() && !traits.blocks_use_positions;
+  if (ranks_.size() == 1 || need_none) return;
   for (const auto& [name, module] : model.named_modules()) {
     const bool is_block = std::ranges::find(blocks_, name) != blocks_.end();
     if (is_block && name != blocks_.front())
@@ -329,7 +318,7 @@ void SequenceParallel::refuse_uses_outside(Module& model) const {
   for (const auto& [name, tensor] : model.state_dict())
     if (!is_inside(name) && inside.contains(tensor.body()))
       refuse_both_sides(inside.at(tensor.body()));
-  if (!shipped_blocks(model).empty()) return;
+  if (!model.traits().blocks.empty()) return;
   for (const auto& [name, module] : model.named_modules())
     if (is_inside(name) && !module->parameters().empty())
       module->register_forward_pre_hook([at = phase_, name](Module&, const Tensor&) {

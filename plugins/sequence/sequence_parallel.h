@@ -17,7 +17,6 @@
 #include "parallel/layout.h"
 #include "parallel/mesh.h"
 #include "plugins/tensor/rank_split.h"
-#include "plugins/tensor/tensor_plan.h"
 
 #include <functional>
 #include <memory>
@@ -34,7 +33,7 @@ class SequenceParallel {
   SequenceParallel(SequenceMode mode, const Mesh& mesh);
 
   SequenceMode mode() const { return mode_; }
-  // Chooses the blocks by a pattern of names; if it is empty, the known blocks of the model. Throws
+  // Chooses the blocks by a pattern of names; if it is empty, those of the model's traits. Throws
   // if there are none, or if the model's token count is known and not divisible by the ranks.
   void choose(const Model& model, const std::string& blocks);
   // Returns how the tensor group's ranks exchange the values of a layer of this name.
@@ -76,10 +75,5 @@ class SequenceParallel {
   std::string table_;  // a block's buffer that may be a position table; "": none
   std::shared_ptr<Phase> phase_ = std::make_shared<Phase>(Phase::unknown);  // shared with the hooks
 };
-
-// Returns the blocks of models with known ones: Vision Transformers and GPT-2. Empty for any other.
-std::string shipped_blocks(const Module& model);
-// Returns how many tokens its blocks get, for any batch; 0 if the input determines it.
-int64_t shipped_tokens(const Module& model);
 
 }  // namespace booster

@@ -144,6 +144,16 @@ Tensor Gpt2::example_input(int64_t rows) const {
   return zeros({rows, transformer.wpe.weight.size(0)}, {.dtype = DType::i64});
 }
 
+ModuleTraits Gpt2::traits() const {
+  return {
+      .tensor_plan = {{"transformer.wte", {.style = SplitStyle::vocabulary}},
+                      {"transformer.h.*.attn.c_attn", {.style = SplitStyle::column, .groups = 3}},
+                      {"transformer.h.*.attn.c_proj", {.style = SplitStyle::row}},
+                      {"transformer.h.*.mlp.c_fc", {.style = SplitStyle::column}},
+                      {"transformer.h.*.mlp.c_proj", {.style = SplitStyle::row}}},
+      .blocks = "transformer.h.*"};
+}
+
 Tensor Gpt2::forward_links(const Tensor& x, int first, int last) {
   const Tensor y = transformer.run_links(x, first, last);
   return last == link_count() ? linear(y, transformer.wte.weight) : y;

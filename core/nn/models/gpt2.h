@@ -108,6 +108,7 @@ class Gpt2 : public Module, public FileForm {
   Link link(int i) const override;
   // As many tokens as there are positions.
   Tensor example_input(int64_t rows) const override;
+  ModuleTraits traits() const override;
 
   // Published files have no "transformer." before names. Older ones hold attention masks
   // ("h.0.attn.bias"); some hold the head ("lm_head.weight"), a second copy of wte.weight.

@@ -81,8 +81,6 @@ Tensor ResNet20::forward_links(const Tensor& x, int first, int last) {
   return last > classifier ? fc(flatten(adaptive_avg_pool2d(y, 1), 1)) : y;
 }
 
-Model resnet20(const ResNetOptions& options) {
-  return std::make_shared<ResNet20>(options);
-}
+Model resnet20(const ResNetOptions& options) { return std::make_shared<ResNet20>(options); }
 
 }  // namespace booster::models

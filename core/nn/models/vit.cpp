@@ -164,6 +164,15 @@ Link VisionTransformer::link(int i) const {
 }
 
 // Keeps the residual stream's parts separate within these links and sums them at the end.
+ModuleTraits VisionTransformer::traits() const {
+  TensorPlan plan = {{"blocks.*.attn.qkv", {.style = SplitStyle::column, .groups = 3}},
+                     {"blocks.*.attn.proj", {.style = SplitStyle::row}},
+                     {"blocks.*.mlp.fc1", {.style = SplitStyle::column}},
+                     {"blocks.*.mlp.fc2", {.style = SplitStyle::row}},
+                     {"head", {.style = SplitStyle::column, .gather = true}}};
+  return {.tensor_plan = std::move(plan), .blocks = "blocks.*", .tokens = pos_embed.size(1)};
+}
+
 Tensor VisionTransformer::forward_links(const Tensor& x, int first, int last) {
   ResidualStream stream{first == 0 ? embedded(x) : x, {}};
   const int head = link_count() - 1;

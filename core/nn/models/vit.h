@@ -110,6 +110,7 @@ class VisionTransformer : public Module {
   int link_count() const override { return static_cast<int>(each_block_.size()) + 2; }
   Link link(int i) const override;
   Tensor example_input(int64_t rows) const override { return patch_embed.example_input(rows); }
+  ModuleTraits traits() const override;
 
  private:
   Tensor forward(const Tensor& image) override { return forward_links(image, 0, link_count()); }

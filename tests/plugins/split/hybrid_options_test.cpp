@@ -119,7 +119,7 @@ TEST_CASE("rank: mlp in parts" * doctest::skip()) {
   const Model parts = models::mlp({7, 8, 6, 12, 5});
   manual_seed(1);
   const Model whole = models::mlp({7, 8, 6, 12, 5});
-  CHECK(shipped_tensor_plan(parts.module()).size() == 4);
+  CHECK(parts->traits().tensor_plan.size() == 4);
   Booster spread({.plugin = HybridParallelPlugin({.tp_size = world.size()}, world)}),
       single({.plugin = SinglePlugin({.on_every_rank = true})});
   auto [net, optimizer, loss] =
