@@ -1,6 +1,7 @@
 #include "booster/config/tables/models.h"
 
 #include "booster/config/options/option_fields.h"
+#include "booster/config/tables/decoder_models.h"
 #include "booster/config/tables/model_start.h"
 #include "core/nn/models/gpt2.h"
 #include "core/nn/models/mlp.h"
@@ -121,6 +122,7 @@ std::vector<ModelEntry> all_models() {
   std::vector<ModelEntry> entries;
   for (const auto& name : models::vit_names()) entries.push_back(vit(name));
   for (const auto& name : models::gpt2_names()) entries.push_back(gpt2(name));
+  for (ModelEntry& entry : decoder_entries()) entries.push_back(std::move(entry));
   entries.push_back(resnet20());
   entries.push_back(mlp());
   for (ModelEntry& entry : entries)

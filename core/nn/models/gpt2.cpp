@@ -121,7 +121,7 @@ Tensor Gpt2Transformer::forward_links(const Tensor& x, int first, int last) {
 }
 
 Gpt2::Gpt2(const Gpt2Options& options)
-    : Module("Gpt2"), transformer(add<Gpt2Transformer>("transformer", options)) {
+    : Module("Gpt2"), transformer(add<Gpt2Transformer>("transformer", options)), config(options) {
   apply(initialize_gpt2);
   // Scales down each branch's contribution to the stream by the number of branches.
   const double deviation = initial_deviation / std::sqrt(2 * static_cast<double>(*options.n_layer));

@@ -102,6 +102,7 @@ class Gpt2 : public Module, public FileForm {
  public:
   explicit Gpt2(const Gpt2Options& options);
   Gpt2Transformer& transformer;
+  const Gpt2Options config;
   // The transformer's links. The last one, "head", also computes the logits, with the first link's
   // wte.weight.
   int link_count() const override { return transformer.link_count(); }

@@ -286,8 +286,8 @@ TEST_CASE("of several models that were boosted together each has its own names")
   const TemporaryFolder root;
   Model a = drawn(3), b = drawn(4);
   Booster booster;
-  const auto group = booster.boost({a, b}, {SGD(a.parameters(), {.lr = 0.1}),
-                                            SGD(b.parameters(), {.lr = 0.1})});
+  const auto group =
+      booster.boost({a, b}, {SGD(a.parameters(), {.lr = 0.1}), SGD(b.parameters(), {.lr = 0.1})});
   booster.save_model(group.models[1], root / "b.safetensors");
   booster.load_model(group.models[0], root / "b.safetensors");
   CHECK(a.state_dict()[0].tensor.to_vector<float>() == b.state_dict()[0].tensor.to_vector<float>());
