@@ -56,6 +56,8 @@
 #include "core/data/transforms/random_erasing.h"
 #include "core/data/transforms/transforms.h"
 #include "core/nn/functional.h"
+#include "core/nn/generate.h"
+#include "core/nn/key_value_cache.h"
 #include "core/nn/init.h"
 #include "core/nn/models/decoder.h"
 #include "core/nn/models/gpt2.h"

@@ -1,6 +1,7 @@
 #include "core/nn/models/decoder.h"
 
 #include "core/nn/init.h"
+#include "core/nn/key_value_cache.h"
 #include "core/tensor/token_layout.h"
 
 #include <algorithm>
@@ -76,6 +77,7 @@ DecoderAttention::DecoderAttention(const std::string& name, const DecoderOptions
       o_proj(add<Linear>("o_proj", *options.num_attention_heads * *options.head_dim,
                          *options.hidden_size, {.bias = *options.attention_bias})),
       rotary_(std::move(rotary)),
+      layer_(layer),
       head_dim_(*options.head_dim),
       window_(layer < *options.max_window_layers ? 0 : *options.sliding_window),
       dropout_(options.attention_dropout) {
@@ -93,13 +95,19 @@ Tensor DecoderAttention::heads_of(const Tensor& projected, RMSNorm* norm) const 
 
 Tensor DecoderAttention::forward(const Tensor& x) {
   const Tensor q = heads_of(q_proj(x), q_norm_), k = heads_of(k_proj(x), k_norm_);
-  const Tensor v = heads_of(v_proj(x), nullptr);
-  const int64_t tokens = q.size(2);
-  const RotaryTables tables = rotary_->tables(first_token(tokens), tokens, q.device());
-  const Tensor y =
-      attention(rotate(q, tables), rotate(k, tables), v,
-                {.dropout = training() ? dropout_ : 0, .causal = true, .window = window_});
+  const Tensor y = attended(q, k, heads_of(v_proj(x), nullptr));
   return o_proj(flatten(transpose(y, 1, 2), 2));
+}
+
+Tensor DecoderAttention::attended(const Tensor& q, const Tensor& k, const Tensor& v) const {
+  const int64_t tokens = q.size(2);
+  KeyValueCache* cache = current_cache();
+  const RotaryTables tables =
+      rotary_->tables(cache ? cache->length() : first_token(tokens), tokens, q.device());
+  const Tensor turned_q = rotate(q, tables), turned_k = rotate(k, tables);
+  if (cache) return cache->attend(layer_, turned_q, turned_k, v, window_);
+  return attention(turned_q, turned_k, v,
+                   {.dropout = training() ? dropout_ : 0, .causal = true, .window = window_});
 }
 
 DecoderMlp::DecoderMlp(const DecoderOptions& options)
@@ -177,8 +185,9 @@ Tensor Decoder::example_input(int64_t rows) const {
 }
 
 Tensor Decoder::forward_links(const Tensor& x, int first, int last) {
-  const Tensor y = model.run_links(x, first, last);
+  Tensor y = model.run_links(x, first, last);
   if (last < link_count()) return y;
+  if (KeyValueCache* cache = current_cache()) y = last_token(y, *cache);
   return lm_head_ ? (*lm_head_)(y) : linear(y, model.embed_tokens.weight);
 }
 

@@ -61,9 +61,11 @@ class DecoderAttention : public Module {
   Tensor forward(const Tensor& x) override;
   Tensor heads_of(const Tensor& projected, RMSNorm* norm) const;
 
+  Tensor attended(const Tensor& q, const Tensor& k, const Tensor& v) const;
+
   RMSNorm *q_norm_ = nullptr, *k_norm_ = nullptr;  // qwen3
   std::shared_ptr<const Rotary> rotary_;
-  int64_t head_dim_, window_;
+  int64_t layer_, head_dim_, window_;
   double dropout_;
 };
 

@@ -40,7 +40,7 @@ Gpt2Options gpt2_options(const std::string& name, Gpt2Options options = {});
 // `options` must have a value in every optional, here and in the modules below.
 class Gpt2Attention : public Module {
  public:
-  explicit Gpt2Attention(const Gpt2Options& options);
+  Gpt2Attention(const Gpt2Options& options, int64_t layer);
   int64_t attention_heads() const override { return c_proj.weight.size(1) / head_size_; }
   Linear& c_attn;  // queries, keys, values, each for all heads
   Linear& c_proj;
@@ -48,7 +48,7 @@ class Gpt2Attention : public Module {
 
  private:
   Tensor forward(const Tensor& x) override;
-  int64_t head_size_;
+  int64_t layer_, head_size_;
   double attn_pdrop_;
 };
 
@@ -66,7 +66,7 @@ class Gpt2Mlp : public Module {
 
 class Gpt2Block : public Module {
  public:
-  explicit Gpt2Block(const Gpt2Options& options);
+  Gpt2Block(const Gpt2Options& options, int64_t layer);
   // x + attn(ln_1(x)), then the same with the MLP.
   ResidualStream advance(const ResidualStream& stream);
   LayerNorm& ln_1;
