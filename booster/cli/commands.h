@@ -3,6 +3,8 @@
 // Each prints to standard output and returns the exit code; mistakes are Errors.
 #pragma once
 
+#include "core/nn/generate.h"
+
 #include <string>
 #include <vector>
 
@@ -15,7 +17,7 @@ int list(const std::string& name, const std::vector<std::string>& libraries, boo
 struct ListOps {
   std::string strategy, level, device;
   std::vector<std::string> settings;  // key=value, as for `booster explain`
-  bool json = false;  // an object per line
+  bool json = false;                  // an object per line
 };
 int list_ops(const ListOps& what);
 // `booster explain` with its arguments; without an op, reads queries from standard input.
@@ -48,10 +50,10 @@ struct PlanArguments {
   std::vector<std::string> sets;  // key.path=value
   std::string gpu;                // a name of gpu_cluster(); empty: this machine
   int nodes = 1, per_node = 1;
-  double network = 0;             // 10^9 bytes per second between nodes; 0: as usual
+  double network = 0;                  // 10^9 bytes per second between nodes; 0: as usual
   int64_t batch_size = 0, tokens = 0;  // per rank; 0: from the config's section data
-  double loader_ms = 0;           // processor time to load one sample
-  std::string write;              // output file for the config with the best layout
+  double loader_ms = 0;                // processor time to load one sample
+  std::string write;                   // output file for the config with the best layout
   bool json = false;
 };
 int plan(const PlanArguments& arguments);
@@ -68,11 +70,30 @@ int report(const std::vector<std::string>& folders, const std::string& output);
 // `booster compare-numerics`: compares the tensor checker's dumps of two runs. Exit code 3 if they
 // differ.
 struct CompareNumerics {
-  std::string a, b;        // files, or folders of files worker_*
-  double loss_scale = 1;   // factor on b's gradients
+  std::string a, b;       // files, or folders of files worker_*
+  double loss_scale = 1;  // factor on b's gradients
   bool json = false, csv = false;
-  bool all = false;        // text output: also rows without a finding
+  bool all = false;  // text output: also rows without a finding
 };
 int compare_numerics(const CompareNumerics& arguments);
+// `booster tokenize`: texts to a file of tokens (core/text/tokenize_files.h).
+struct TokenizeArguments {
+  std::string tokenizer, output;
+  std::vector<std::string> texts;
+  std::string text_key = "text";
+  std::string end_token;  // its text; empty: none
+  int threads = 0;
+};
+int tokenize(const TokenizeArguments& what);
+// `booster generate`: prints what a model writes after a prompt, while it writes.
+struct GenerateArguments {
+  std::string folder;     // of Hugging Face's transformers
+  std::string tokenizer;  // file or folder; empty: the model's folder
+  std::string prompt, dtype = "fp32";
+  std::vector<std::string> stops;  // texts that end it
+  bool echo = false;               // print the prompt first
+  GenerateOptions options;         // temperature 0: the most likely tokens
+};
+int generate_text(const GenerateArguments& what);
 
 }  // namespace booster::cli

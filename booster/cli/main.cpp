@@ -31,6 +31,8 @@ struct CommandLine {
   cli::CompareNumerics compared;
   cli::PlanArguments planned;
   cli::ExportArguments exported;
+  cli::TokenizeArguments tokenized;
+  cli::GenerateArguments generated;
   std::function<int()> action;
 
   CommandLine() {
@@ -56,6 +58,8 @@ struct CommandLine {
     add_compare();
     add_report();
     add_export();
+    add_tokenize();
+    add_generate();
   }
 
   CLI::App* add(const char* command, const char* summary, std::function<int()> run,
@@ -81,7 +85,9 @@ struct CommandLine {
 
   int list_entries() const {
     for (const auto& [option, value] :
-         {std::pair{"--strategy", ops.strategy}, {"--level", ops.level}, {"--device", ops.device},
+         {std::pair{"--strategy", ops.strategy},
+          {"--level", ops.level},
+          {"--device", ops.device},
           {"--set", ops.settings.empty() ? "" : ops.settings.front()}})
       check(value.empty(), "list: {} belongs to `booster list ops`; got {} {}", option,
             name.empty() ? "no name" : name, option);
@@ -153,6 +159,46 @@ struct CommandLine {
                         "of the training (the config in the run.json above CHECKPOINT)");
     command->add_flag("--averages", exported.averages,
                       "the averages of the weights, which train.ema_decay keeps");
+  }
+
+  void add_tokenize() {
+    auto* command =
+        add("tokenize", "texts as a file of tokens", [this] { return cli::tokenize(tokenized); });
+    command
+        ->add_option("TOKENIZER", tokenized.tokenizer, "tokenizer.json, or a folder that holds one")
+        ->required();
+    command->add_option("OUT", tokenized.output, "the file of tokens")->required();
+    command->add_option("TEXT", tokenized.texts, "texts; of .jsonl each line is a document")
+        ->required();
+    command->add_option("--text-key", tokenized.text_key, "of a line of .jsonl (text)");
+    command->add_option(
+        "--end-token", tokenized.end_token,
+        "added after each document: <|endoftext|>; it also parts documents in texts");
+    command->add_option("--threads", tokenized.threads, "(one per processor)");
+  }
+
+  void add_generate() {
+    generated.options.temperature = 0;
+    auto* command = add("generate", "what a language model writes after a prompt",
+                        [this] { return cli::generate_text(generated); });
+    command
+        ->add_option("FOLDER", generated.folder,
+                     "config.json, safetensors and tokenizer.json, as transformers writes them")
+        ->required();
+    command->add_option("--prompt", generated.prompt, "how the text begins")->required();
+    command->add_option("--tokenizer", generated.tokenizer, "file or folder (FOLDER)");
+    command->add_option("--max-new-tokens", generated.options.max_new_tokens, "(128)");
+    command->add_option("--temperature", generated.options.temperature,
+                        "of draws; 0, as by default: always the most likely token");
+    command->add_option("--top-k", generated.options.top_k, "draw only from the k likeliest");
+    command->add_option("--top-p", generated.options.top_p,
+                        "draw only from the likeliest that have this probability together");
+    command->add_option("--repetition-penalty", generated.options.repetition_penalty,
+                        "above 1: tokens of the text become less likely");
+    command->add_option("--seed", generated.options.seed, "of draws (0)");
+    command->add_option("--stop", generated.stops, "a text that ends it")->allow_extra_args(false);
+    command->add_option("--dtype", generated.dtype, "fp32, bf16 or fp16");
+    command->add_flag("--echo", generated.echo, "print the prompt first");
   }
 
   void add_config() {

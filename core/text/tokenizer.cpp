@@ -6,6 +6,7 @@
 #include "core/text/pre_tokenizer.h"
 #include "core/text/unicode.h"
 #include "platform/error.h"
+#include "platform/files/sha256.h"
 #include "platform/json/json_text.h"
 
 #include <cerrno>
@@ -25,6 +26,7 @@ struct Tokenizer::Stages {
   std::shared_ptr<const TokenModel> model;
   PostProcessor post_processor;
   Decoder decoder;
+  std::string fingerprint;
 };
 
 namespace {
@@ -73,6 +75,7 @@ Tokenizer Tokenizer::from_json(std::string_view json, const std::string& name) {
   const nlohmann::json whole = parsed(json, name);
   const Description file(whole, name);
   auto stages = std::make_shared<Stages>();
+  stages->fingerprint = sha256(std::as_bytes(std::span(json)));
   stages->model = token_model_from(file.member("model"));
   if (file.has("normalizer")) stages->normalizer = normalizer_from(file.member("normalizer"));
   if (file.has("added_tokens"))
@@ -159,5 +162,7 @@ int64_t Tokenizer::vocabulary_size() const {
   for (const auto& [id, token] : stages_->added.all()) size = std::max<int64_t>(size, id + 1);
   return size;
 }
+
+const std::string& Tokenizer::fingerprint() const { return stages_->fingerprint; }
 
 }  // namespace booster

@@ -55,6 +55,8 @@ class Tokenizer {
   std::optional<std::string> token_of(int32_t id) const;
   // Returns one more than the largest number of a token: the rows that an embedding needs.
   int64_t vocabulary_size() const;
+  // Returns the SHA-256 of the tokeniser's description.
+  const std::string& fingerprint() const;
 
  private:
   struct Stages;

@@ -1,0 +1,60 @@
+#include "booster/cli/commands.h"
+#include "core/text/tokenize_files.h"
+#include "platform/error.h"
+#include "platform/terminal_text.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include <unistd.h>
+
+namespace booster::cli {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// A line that is written over, if a person reads it.
+void show_progress(uint64_t done, uint64_t all, Clock::time_point start) {
+  if (::isatty(STDERR_FILENO) == 0) return;
+  const double share = all == 0 ? 1 : static_cast<double>(done) / static_cast<double>(all);
+  const auto filled = static_cast<size_t>(share * 30);
+  fmt::print(stderr, "\r[{:<30}] {:5.1f} %  {:.1f} MB, {:.1f} MB/s {}", std::string(filled, '#'),
+             share * 100, static_cast<double>(done) / 1e6,
+             static_cast<double>(done) / 1e6 / std::max(seconds_since(start), 1e-9),
+             done == all ? "\n" : "");
+  std::fflush(stderr);
+}
+
+std::optional<int32_t> end_token_of(const Tokenizer& tokenizer, const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  const auto id = tokenizer.id_of(text);
+  check(id.has_value(), "tokenize: --end-token: no such token; got {}", terminal_text(text));
+  return id;
+}
+
+}  // namespace
+
+int tokenize(const TokenizeArguments& what) {
+  const Tokenizer tokenizer = Tokenizer::from_file(what.tokenizer);
+  const auto start = Clock::now();
+  const TokenizeResult result = tokenize_files(
+      tokenizer, {what.texts.begin(), what.texts.end()}, what.output,
+      {.text_key = what.text_key,
+       .end_token = end_token_of(tokenizer, what.end_token),
+       .threads = what.threads,
+       .progress = [&](uint64_t done, uint64_t all) { show_progress(done, all, start); }});
+  fmt::print("{}: {} tokens of {} bytes each from {} documents, {:.1f} MB of text{} in {:.1f} s\n",
+             terminal_text(what.output), result.tokens, result.bytes_per_token, result.documents,
+             static_cast<double>(result.bytes) / 1e6,
+             result.resumed ? ", continued from an earlier run," : "", seconds_since(start));
+  return 0;
+}
+
+}  // namespace booster::cli
