@@ -22,14 +22,14 @@ double seconds_since(Clock::time_point start) {
 
 // A line that is written over, if a person reads it.
 void show_progress(uint64_t done, uint64_t all, Clock::time_point start) {
-  if (::isatty(STDERR_FILENO) == 0) return;
+  if (::isatty(STDOUT_FILENO) == 0) return;
   const double share = all == 0 ? 1 : static_cast<double>(done) / static_cast<double>(all);
   const auto filled = static_cast<size_t>(share * 30);
-  fmt::print(stderr, "\r[{:<30}] {:5.1f} %  {:.1f} MB, {:.1f} MB/s {}", std::string(filled, '#'),
+  fmt::print("\r[{:<30}] {:5.1f} %  {:.1f} MB, {:.1f} MB/s {}", std::string(filled, '#'),
              share * 100, static_cast<double>(done) / 1e6,
              static_cast<double>(done) / 1e6 / std::max(seconds_since(start), 1e-9),
              done == all ? "\n" : "");
-  std::fflush(stderr);
+  std::fflush(stdout);
 }
 
 std::optional<int32_t> end_token_of(const Tokenizer& tokenizer, const std::string& text) {

@@ -46,7 +46,8 @@ std::string_view negated_members(char letter, std::string_view expression) {
     fail_data("tokenizer: regular expression '{}' has \\{} in a class; want \\S or \\D there",
               expression, letter);
   return R"(\x00-\x08\x0E-\x1F\x21-\x{84}\x{86}-\x{9F}\x{A1}-\x{167F}\x{1681}-\x{1FFF})"
-         R"(\x{200B}-\x{2027}\x{202A}-\x{202E}\x{2030}-\x{205E}\x{2060}-\x{2FFF}\x{3001}-\x{10FFFF})";
+         R"(\x{200B}-\x{2027}\x{202A}-\x{202E}\x{2030}-\x{205E}\x{2060}-\x{2FFF})"
+         R"(\x{3001}-\x{10FFFF})";
 }
 
 std::string problem_of(int error) {

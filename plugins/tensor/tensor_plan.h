@@ -1,5 +1,5 @@
-// Names of the styles in a tensor plan (core/nn/module_traits.h). A plan replaces no module: it marks
-// weights (core/autograd/layer_split.h).
+// Names of the styles in a tensor plan (core/nn/module_traits.h). A plan replaces no module: it
+// marks weights (core/autograd/layer_split.h).
 #pragma once
 
 #include "core/nn/module_traits.h"
