@@ -11,6 +11,7 @@ packages=(
   libdnnl-dev        # matrix products and convolutions
   libgloo-dev        # several ranks
   libjpeg-dev libpng-dev zlib1g-dev
+  libpcre2-dev libutf8proc-dev  # tokenisers
   libssl-dev         # checksums of checkpoints, proofs of a shared secret
   iproute2           # tests: network namespaces as machines
 )

@@ -168,11 +168,13 @@ struct AttentionOptions {
   Tensor mask = {};
   double dropout = 0;   // of the probabilities; in training only
   bool causal = false;  // query i sees keys 0 ... i
+  int64_t window = 0;   // with causal: of these, only the last `window`; 0: all
   std::optional<double> scale = {};  // default: 1 / sqrt(head size)
 };
 // softmax(q k^T scale + mask) v, without storing the scores. q, k and v are (batch, heads, tokens,
 // head size) with any strides. The result is stored as (batch, tokens, heads, head size), so
-// joining the heads is a view. A query whose keys are all masked gives zeros.
+// joining the heads is a view. A query whose keys are all masked gives zeros. k and v may have
+// fewer heads, which divide q's: consecutive heads of queries then share one of keys.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options = {});
 // Self-attention of qkv (batch, tokens, 3, heads, head size), the layout that one linear layer
 // writes. Returns (batch, tokens, heads * head size). Copies nothing, forward or backward.

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "core/nn/layers.h"
+#include "core/nn/rotary.h"
 
 #include <optional>
 #include <string>
@@ -68,6 +69,38 @@ std::vector<std::string> gpt2_names();
 // Returns `options` with the sizes that the name fixes filled in. Throws for sizes that do not fit
 // together: heads that do not divide the features.
 Gpt2Options gpt2_options(const std::string& name, Gpt2Options options = {});
+
+// --- the decoders of today's language models: llama, mistral, qwen2 and qwen3, as Hugging Face's
+// LlamaForCausalLM and the others: same parameter names, initial distributions and results.
+// Names are those of Hugging Face's config.json. What is not given follows from the model's name,
+// as in its configuration class.
+struct DecoderOptions {
+  std::optional<int64_t> vocab_size = {};
+  std::optional<int64_t> hidden_size = {};
+  std::optional<int64_t> intermediate_size = {};  // of the MLP
+  std::optional<int64_t> num_hidden_layers = {};
+  std::optional<int64_t> num_attention_heads = {};
+  std::optional<int64_t> num_key_value_heads = {};  // divides num_attention_heads
+  std::optional<int64_t> head_dim = {};
+  std::optional<int64_t> max_position_embeddings = {};  // the longest text, in tokens
+  std::optional<bool> attention_bias = {};              // llama, qwen3: of all four projections
+  std::optional<int64_t> sliding_window = {};     // keys that a query sees, itself included; 0: all
+  std::optional<int64_t> max_window_layers = {};  // qwen: layers before this one see all keys
+  double rms_norm_eps = 1e-6;
+  bool mlp_bias = false;             // llama
+  bool tie_word_embeddings = false;  // the head's weight is that of the tokens' embedding
+  double attention_dropout = 0;
+  double initializer_range = 0.02;
+  RotaryOptions rotary = {};  // rotary.max_positions is set from max_position_embeddings
+};
+
+// Takes token ids (n, tokens), integers below vocab_size; returns the logits (n, tokens,
+// vocab_size) of each next token. Throws for an unknown name, with the nearest one, and for sizes
+// that do not fit together.
+Model decoder(const std::string& name, DecoderOptions options = {});
+std::vector<std::string> decoder_names();
+// Returns `options` with a value in every optional.
+DecoderOptions decoder_options(const std::string& name, DecoderOptions options = {});
 
 // --- ResNet-20 for 32 x 32 images (He et al., 2016, section 4.2): three stages of three blocks
 // with 16, 32 and 64 channels and shortcuts without parameters.

@@ -42,6 +42,10 @@ void AppendedFile::append(std::string_view piece) {
   }
 }
 
+void AppendedFile::sync() {
+  if (::fsync(descriptor_) != 0) cannot_be("written", path_, errno);
+}
+
 void AppendedFile::keep(int64_t bytes) {
   if (::ftruncate(descriptor_, bytes) != 0) cannot_be("shortened", path_, errno);
   bytes_ = bytes;

@@ -21,6 +21,8 @@ class AppendedFile {
 
   // Appends all of the piece or, if it throws, nothing.
   void append(std::string_view piece);
+  // Returns once what was appended is on the disk.
+  void sync();
   // Truncates the file to its first `bytes` bytes.
   void keep(int64_t bytes);
   int64_t bytes() const { return bytes_; }

@@ -98,8 +98,8 @@ AttentionCall RingAttention::on_keys_of(int rank, const AttentionCall& call, con
 AttentionResult RingAttention::forward(const Tensor& q, const Tensor& k, const Tensor& v,
                                        const AttentionCall& call) const {
   check(!call.mask.defined(), "ring_attn: attention with a mask; want none, or all_to_all");
-  check(k.size(2) == q.size(2),
-        "ring_attn: want as many keys as queries; got {} and {}", k.size(2), q.size(2));
+  check(k.size(2) == q.size(2), "ring_attn: want as many keys as queries; got {} and {}", k.size(2),
+        q.size(2));
   const NoGradGuard no_grad;
   const int size = ranks_.size();
   Travelling keys(pair_of(k, v, k.dtype()), ranks_);
@@ -109,8 +109,8 @@ AttentionResult RingAttention::forward(const Tensor& q, const Tensor& k, const T
     const bool is_last = step == size - 1;
     if (!is_last) keys.leave();
     if (!is_hidden(owner, call))
-      joined.add(AttentionMethod::forward(q, keys.first(), keys.second(),
-                                          on_keys_of(owner, call, q, k)));
+      joined.add(
+          AttentionMethod::forward(q, keys.first(), keys.second(), on_keys_of(owner, call, q, k)));
     if (!is_last) keys.arrive();
   }
   return joined.as(q);

@@ -6,10 +6,11 @@ set -euo pipefail
 cd "$1"
 
 # What each layer may include besides itself (docs/architecture.md shows the same picture).
-core="core/tensor core/autograd core/nn core/optim core/data"
+core="core/text core/tensor core/autograd core/nn core/optim core/data"
 allowed="\
 platform:
 kernels: platform
+core/text: platform
 core/tensor: platform kernels
 core/autograd: platform kernels core/tensor
 core/nn: platform kernels core/tensor core/autograd
@@ -34,6 +35,7 @@ kernels: arguments host . device cuda/runtime/libraries cuda/runtime cuda/collec
   cpu dispatch launch numbers walks products attention elementwise fp8 images index optimizer pool \
   random reduce rows cuda cuda/elementwise cuda/index cuda/pool cuda/products cuda/rows \
   cuda/attention cuda/reduce cuda/module
+core/text: .
 core/tensor: memory . checks random capture exchange
 core/autograd: . ops
 core/nn: . functional models

@@ -7,6 +7,7 @@
 #include "kernels/catalogue.h"
 
 #include <cmath>
+#include <limits>
 
 namespace booster {
 namespace {
@@ -75,6 +76,48 @@ Tensor part_of(const Tensor& qkv, int which) {
 
 }  // namespace
 
+namespace {
+
+// Query i sees the last `window` of the keys 0 ... i.
+AttentionOptions with_window_as_mask(AttentionOptions options, int64_t queries, const Tensor& k,
+                                     int64_t keys) {
+  check(options.window >= 0, "attention: window; got {}, want 0 or more", options.window);
+  if (options.window == 0) return options;
+  check(options.causal, "attention: a window wants causal = true");
+  if (options.window < keys) {
+    const NoGradGuard no_grad;
+    const Tensor all = ones({queries, keys}, {DType::f32, k.device()});
+    const Tensor seen = not_equal(triu(all, 1 - options.window), 0.0);
+    options.mask =
+        !options.mask.defined() ? seen
+        : options.mask.dtype() == DType::boolean
+            ? where(seen, options.mask, zeros_like(options.mask))
+            : masked_fill(options.mask, equal(seen, 0.0), -std::numeric_limits<double>::infinity());
+  }
+  options.window = 0;
+  return options;
+}
+
+// Attention with fewer heads of keys: one call for the first head of queries of each, one for the
+// second, and so on. Nothing is copied but the result.
+Tensor grouped_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                         const AttentionOptions& options) {
+  const int64_t keys = k.size(1), each = q.size(1) / keys;
+  check(!options.mask.defined() || options.mask.ndim() < 3 || options.mask.size(-3) == 1,
+        "attention: the mask differs between heads, and keys have fewer heads than queries; got "
+        "{}, want a mask for all heads",
+        options.mask.defined() ? options.mask.shape() : Shape{});
+  const Tensor groups = reshape(q, {q.size(0), keys, each, q.size(2), q.size(3)});
+  std::vector<Tensor> results;
+  for (int64_t i = 0; i < each; ++i)
+    results.push_back(transpose(attention(select(groups, 2, i), k, v, options), 1, 2));
+  // (batch, tokens, heads of keys, each, size)
+  const Tensor joined = flatten(stack(results, 3), 2, 3);
+  return transpose(joined, 1, 2);
+}
+
+}  // namespace
+
 // (batch, heads, tokens, size), stored as (batch, tokens, heads, size).
 Tensor heads_like(const Tensor& x) {
   const Tensor memory =
@@ -126,6 +169,11 @@ Tensor attention(const Tensor& queries, const Tensor& keys, const Tensor& values
   arguments::floating("attention", "k", k);
   arguments::floating("attention", "v", v);
   apply_policy(Op::attention, {&q, &k, &v});
+  if (q.ndim() == 4 && k.ndim() == 4) {
+    options = with_window_as_mask(std::move(options), q.size(2), k, k.size(2));
+    if (k.size(1) > 0 && k.size(1) < q.size(1) && q.size(1) % k.size(1) == 0)
+      return grouped_attention(q, k, v, options);
+  }
   check_heads(q, k, v);
   const auto method = current_method();
   const AttentionCall call = call_for(q, k, options, *method);
@@ -134,19 +182,18 @@ Tensor attention(const Tensor& queries, const Tensor& keys, const Tensor& values
   if (op_recorder) [[unlikely]]
     note_op("attention", {q, k, v, options.mask}, {result.out},
             {{"causal", call.causal}, {"scale", call.scale}});
-  return record(
-      result.out, "attention", {q, k, v, options.mask},
-      [q = Saved(dense_q), k = Saved(dense_k), v = Saved(dense_v), out = Saved(result.out),
-       log_sum = Saved(result.log_sum), mask = Saved(call.mask), method,
-       call](const Tensor& g, Gradients& d) {
-        mask.get();  // throws if it has changed since
-        const Tensor dq = heads_like(q), dk = heads_like(k), dv = heads_like(v);
-        method->backward(dq, dk, dv, dense_heads(g), q, k, v, {out, log_sum}, call);
-        d[0] = dq;
-        d[1] = dk;
-        d[2] = dv;
-        if (d.wanted(3)) d[3] = mask_gradient(g, q, k, v, out, call);
-      });
+  return record(result.out, "attention", {q, k, v, options.mask},
+                [q = Saved(dense_q), k = Saved(dense_k), v = Saved(dense_v),
+                 out = Saved(result.out), log_sum = Saved(result.log_sum), mask = Saved(call.mask),
+                 method, call](const Tensor& g, Gradients& d) {
+                  mask.get();  // throws if it has changed since
+                  const Tensor dq = heads_like(q), dk = heads_like(k), dv = heads_like(v);
+                  method->backward(dq, dk, dv, dense_heads(g), q, k, v, {out, log_sum}, call);
+                  d[0] = dq;
+                  d[1] = dk;
+                  d[2] = dv;
+                  if (d.wanted(3)) d[3] = mask_gradient(g, q, k, v, out, call);
+                });
 }
 
 Tensor attention_packed(const Tensor& input, AttentionOptions options) {
@@ -156,6 +203,7 @@ Tensor attention_packed(const Tensor& input, AttentionOptions options) {
   if (qkv.ndim() != 5 || qkv.size(2) != 3)
     fail("attention: qkv has the wrong shape; got {}, want (batch, tokens, 3, heads, head size)",
          qkv.shape());
+  options = with_window_as_mask(std::move(options), qkv.size(1), qkv, qkv.size(1));
   const Tensor packed = untracked::contiguous(qkv);
   const Tensor q = part_of(packed, 0), k = part_of(packed, 1), v = part_of(packed, 2);
   const auto method = current_method();

@@ -1,6 +1,7 @@
 #include "core/nn/models/gpt2.h"
 
 #include "core/nn/init.h"
+#include "core/nn/key_value_cache.h"
 
 #include <algorithm>
 #include <cmath>
@@ -33,11 +34,12 @@ void initialize_gpt2(Module& module) {
 
 }  // namespace
 
-Gpt2Attention::Gpt2Attention(const Gpt2Options& options)
+Gpt2Attention::Gpt2Attention(const Gpt2Options& options, int64_t layer)
     : Module("Gpt2Attention"),
       c_attn(add<Linear>("c_attn", *options.n_embd, 3 * *options.n_embd)),
       c_proj(add<Linear>("c_proj", *options.n_embd, *options.n_embd)),
       resid_dropout(add<Dropout>("resid_dropout", options.resid_pdrop)),
+      layer_(layer),
       head_size_(*options.n_embd / *options.n_head),
       attn_pdrop_(options.attn_pdrop) {}
 
@@ -45,6 +47,11 @@ Tensor Gpt2Attention::forward(const Tensor& x) {
   // c_attn's output gives the numbers of heads and tokens: a rank may hold only some of them.
   const Tensor packed = c_attn(x);
   const Tensor heads = reshape(packed, {packed.size(0), packed.size(1), 3, -1, head_size_});
+  if (KeyValueCache* cache = current_cache()) {
+    const auto part = [&](int i) { return transpose(select(heads, 2, i), 1, 2); };
+    const Tensor y = cache->attend(layer_, part(0), part(1), part(2), 0);
+    return resid_dropout(c_proj(flatten(transpose(y, 1, 2), 2)));
+  }
   const double drop = training() ? attn_pdrop_ : 0;
   return resid_dropout(c_proj(attention_packed(heads, {.dropout = drop, .causal = true})));
 }
@@ -61,10 +68,10 @@ Tensor Gpt2Mlp::forward(const Tensor& x) {
   return dropout(c_proj(watched ? act(c_fc(x)) : linear_gelu(x, c_fc.weight, c_fc.bias, act.form)));
 }
 
-Gpt2Block::Gpt2Block(const Gpt2Options& options)
+Gpt2Block::Gpt2Block(const Gpt2Options& options, int64_t layer)
     : Module("Gpt2Block"),
       ln_1(add<LayerNorm>("ln_1", *options.n_embd)),
-      attn(add<Gpt2Attention>("attn", options)),
+      attn(add<Gpt2Attention>("attn", options, layer)),
       ln_2(add<LayerNorm>("ln_2", *options.n_embd)),
       mlp(add<Gpt2Mlp>("mlp", options)) {}
 
@@ -82,7 +89,7 @@ Gpt2Transformer::Gpt2Transformer(const Gpt2Options& options)
       h(add<Sequential>("h")),
       ln_f(add<LayerNorm>("ln_f", *options.n_embd)) {
   for (int64_t i = 0; i < *options.n_layer; ++i) {
-    auto block = std::make_shared<Gpt2Block>(options);
+    auto block = std::make_shared<Gpt2Block>(options, i);
     each_block_.push_back(block.get());
     h.append(Model(std::move(block)));
   }
@@ -100,11 +107,13 @@ Tensor Gpt2Transformer::embedded(const Tensor& ids) {
   check(ids.ndim() == 2 && !is_floating(ids.dtype()),
         "gpt2: wrong input; got {} of {}, want ids of tokens (n, tokens), whole numbers",
         ids.shape(), name_of(ids.dtype()));
-  const int64_t tokens = ids.size(1), positions = wpe.weight.size(0);
-  check(tokens <= positions,
-        "gpt2: more tokens than positions; got {}, want at most {} (n_positions)", tokens,
-        positions);
-  const Tensor places = wpe(arange(tokens, {DType::i64, ids.device()}));
+  const KeyValueCache* cache = current_cache();
+  const int64_t first = cache ? cache->length() : 0;
+  const int64_t end = first + ids.size(1), positions = wpe.weight.size(0);
+  check(end <= positions, "gpt2: more tokens than positions; got {}, want at most {} (n_positions)",
+        end, positions);
+  if (cache) return wte(ids) + wpe(cache->positions(ids.size(1), ids.device()));
+  const Tensor places = wpe(arange(end, {DType::i64, ids.device()}));
   return drop(wte(ids) + places);
 }
 
@@ -121,9 +130,7 @@ Tensor Gpt2Transformer::forward_links(const Tensor& x, int first, int last) {
 }
 
 Gpt2::Gpt2(const Gpt2Options& options)
-    : Module("Gpt2"),
-      transformer(add<Gpt2Transformer>("transformer", options)),
-      features_(*options.n_embd) {
+    : Module("Gpt2"), transformer(add<Gpt2Transformer>("transformer", options)), config(options) {
   apply(initialize_gpt2);
   // Scales down each branch's contribution to the stream by the number of branches.
   const double deviation = initial_deviation / std::sqrt(2 * static_cast<double>(*options.n_layer));
@@ -147,8 +154,10 @@ Tensor Gpt2::example_input(int64_t rows) const {
 }
 
 Tensor Gpt2::forward_links(const Tensor& x, int first, int last) {
-  const Tensor y = transformer.run_links(x, first, last);
-  return last == link_count() ? linear(y, transformer.wte.weight) : y;
+  Tensor y = transformer.run_links(x, first, last);
+  if (last < link_count()) return y;
+  if (KeyValueCache* cache = current_cache()) y = last_token(y, *cache);
+  return linear(y, transformer.wte.weight);
 }
 
 namespace {
@@ -204,7 +213,7 @@ ModuleTraits Gpt2::traits() const {
                       {"transformer.h.*.mlp.c_proj", {.style = SplitStyle::row}}},
       .blocks = "transformer.h.*",
       .token_dimension = 1,
-      .features = features_,
+      .features = *config.n_embd,
       .position_free = true,
       .file_form = {.to_file = to_file, .from_file = from_file}};
 }

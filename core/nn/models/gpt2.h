@@ -16,7 +16,7 @@ namespace booster::models {
 // `options` must have a value in every optional, here and in the modules below.
 class Gpt2Attention : public Module {
  public:
-  explicit Gpt2Attention(const Gpt2Options& options);
+  Gpt2Attention(const Gpt2Options& options, int64_t layer);
   int64_t attention_heads() const override { return c_proj.weight.size(1) / head_size_; }
   Linear& c_attn;  // queries, keys, values, each for all heads
   Linear& c_proj;
@@ -24,7 +24,7 @@ class Gpt2Attention : public Module {
 
  private:
   Tensor forward(const Tensor& x) override;
-  int64_t head_size_;
+  int64_t layer_, head_size_;
   double attn_pdrop_;
 };
 
@@ -42,7 +42,7 @@ class Gpt2Mlp : public Module {
 
 class Gpt2Block : public Module {
  public:
-  explicit Gpt2Block(const Gpt2Options& options);
+  Gpt2Block(const Gpt2Options& options, int64_t layer);
   // x + attn(ln_1(x)), then the same with the MLP.
   ResidualStream advance(const ResidualStream& stream);
   LayerNorm& ln_1;
@@ -78,6 +78,7 @@ class Gpt2 : public Module {
  public:
   explicit Gpt2(const Gpt2Options& options);
   Gpt2Transformer& transformer;
+  const Gpt2Options config;
   // The transformer's links. The last one, "head", also computes the logits, with the first link's
   // wte.weight.
   int link_count() const override { return transformer.link_count(); }
@@ -91,7 +92,6 @@ class Gpt2 : public Module {
  private:
   Tensor forward(const Tensor& ids) override { return forward_links(ids, 0, link_count()); }
   Tensor forward_links(const Tensor& x, int first, int last) override;
-  int64_t features_;
 };
 
 }  // namespace booster::models

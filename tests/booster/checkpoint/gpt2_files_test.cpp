@@ -6,6 +6,7 @@
 #include "tests/booster/temporary_folder.h"
 #include "tests/capture_part.h"
 #include "tests/checkpoint_contents.h"
+#include "tests/distance.h"
 #include "tests/error_of.h"
 #include "tests/golden_folder.h"
 #include "tests/parallel/ranks.h"
@@ -106,13 +107,6 @@ std::map<std::string, Tensor> expected(const TensorMap& all, const Model& model,
   return own;
 }
 
-// Returns the Euclidean distance, relative to the norm of `want`.
-double distance(const Tensor& got, const Tensor& want) {
-  const NoGradGuard no_grad;
-  const Tensor exact = untracked::cast(want, DType::f64);
-  return norm(untracked::cast(got, DType::f64) - exact).item() / norm(exact).item();
-}
-
 TensorMap hugging_face() { return load_safetensors(gpt2_folder() / "model.safetensors"); }
 
 }  // namespace
@@ -122,7 +116,7 @@ TEST_CASE("a gpt2 has Hugging Face's logits, loss, gradients and ten steps of Ad
   Gpt2Run run;
   run.load(gpt2_folder() / "model.safetensors");
   const Tensor ids = all.at("ids");
-  const double logits = distance(run.logits(select(ids, 0, 0)), all.at("logits"));
+  const double logits = test::distance(run.logits(select(ids, 0, 0)), all.at("logits"));
   const double loss = run.backward(select(ids, 0, 0)) / all.at("loss").item() - 1;
   CHECK(logits < 1e-6);
   CHECK(std::abs(loss) < 2e-6);
@@ -131,7 +125,7 @@ TEST_CASE("a gpt2 has Hugging Face's logits, loss, gradients and ten steps of Ad
   REQUIRE(gradients.size() == run.parameters().size());
   for (const auto& [name, p] : run.parameters()) {
     CAPTURE_PART(name);
-    const double error = distance(p.grad(), gradients.at(name));
+    const double error = test::distance(p.grad(), gradients.at(name));
     CHECK(error < 2e-5);
     gradient = std::max(gradient, error);
   }
@@ -142,7 +136,7 @@ TEST_CASE("a gpt2 has Hugging Face's logits, loss, gradients and ten steps of Ad
   const auto weights = expected(all, run.boosted.model.unwrap(), "after.");
   for (const auto& [name, p] : run.parameters()) {
     CAPTURE_PART(name);
-    const double error = distance(p, weights.at(name));
+    const double error = test::distance(p, weights.at(name));
     CHECK(error < 2e-5);
     after = std::max(after, error);
   }
@@ -158,7 +152,7 @@ TEST_CASE("under bf16 a gpt2's gradients are as near to exact ones as PyTorch's 
   double ours = 0, theirs = 0;
   for (const auto& [name, p] : run.parameters()) {
     CAPTURE_PART(name);
-    const double error = distance(p.grad(), gradients.at(name));
+    const double error = test::distance(p.grad(), gradients.at(name));
     const double torch_error = all.at("bf16_error." + name).item();
     CHECK(error < 2.5 * torch_error + 1e-3);
     ours += error;
@@ -278,7 +272,7 @@ TEST_CASE("rank: a gpt2 in parts loads Hugging Face's file" * doctest::skip()) {
   Gpt2Run run("fp32", ways_to_hold_parts().at(std::getenv("TEST_PARTS")));
   run.load(gpt2_folder());
   run.boosted.model.eval();
-  CHECK(distance(run.logits(select(all.at("ids"), 0, 0)), all.at("logits")) < 1e-6);
+  CHECK(test::distance(run.logits(select(all.at("ids"), 0, 0)), all.at("logits")) < 1e-6);
   const fs::path saved = fs::path(std::getenv("TEST_ROOT")) / "saved.safetensors";
   run.booster.save_model(run.boosted.model, saved);
   const TensorMap ours = load_safetensors(saved);

@@ -61,6 +61,35 @@ Spread of_gpt2(int64_t blocks, int64_t heads) {
           .broken = "transformer.wte.weight"};
 }
 
+// As GPT-2, with rotary positions and two heads of queries to each of keys. llama has a head of its
+// own; qwen3 has a tied one, biases, and norms of queries and keys.
+Spread of_decoder(const std::string& name, int64_t blocks, int64_t heads) {
+  Spread spread = of_gpt2(blocks, heads);
+  const bool tied = name == "qwen3";
+  spread.name = name;
+  spread.model = [=] {
+    return models::decoder(name, {.vocab_size = 8,
+                                  .hidden_size = 64,
+                                  .intermediate_size = 96,
+                                  .num_hidden_layers = blocks,
+                                  .num_attention_heads = 2 * heads,
+                                  .num_key_value_heads = heads,
+                                  .head_dim = 8,
+                                  .max_position_embeddings = 4,
+                                  .attention_bias = tied,
+                                  .tie_word_embeddings = tied});
+  };
+  spread.broken = tied ? "model.embed_tokens.weight" : "lm_head.weight";
+  return spread;
+}
+
+const std::vector<std::string> model_names = {"ViT", "GPT-2", "llama", "qwen3"};
+
+Spread of_model(const std::string& name, int64_t blocks, int64_t heads) {
+  if (name == "ViT") return of_vit(blocks);
+  return name == "GPT-2" ? of_gpt2(blocks, heads) : of_decoder(name, blocks, heads);
+}
+
 // --- layouts
 struct Column {
   int ranks;
@@ -129,13 +158,12 @@ constexpr const char* model_variable = "HYBRID_MODEL";
 
 Spread chosen(const Group& world) {
   const Column& column = columns().at(std::stoul(std::getenv(column_variable)));
-  const bool is_vit = std::string(std::getenv(model_variable)) == "ViT";
   const int64_t pieces = column.options.pp_size * column.options.num_model_chunks;
   const int64_t blocks = std::max<int64_t>(pieces - 2, 2);
   // One head is one block of threads, and the CPU emulator of CUDA runs blocks one after another.
   const int64_t heads = is_on_gpus() ? column.ranks : 4;
   const PluginMaker plugin = HybridParallelPlugin(column.options, world);
-  Spread spread = is_vit ? of_vit(blocks) : of_gpt2(blocks, heads);
+  Spread spread = of_model(std::getenv(model_variable), blocks, heads);
   spread.name += ", " + name_of(column);
   spread.plugin = plugin;
   spread.shares = plugin()->mesh().size("data");
@@ -146,16 +174,20 @@ Spread chosen(const Group& world) {
   return spread;
 }
 
-void choose_column(size_t i, bool is_vit) {
+void choose_column(size_t i, const std::string& model) {
   ::setenv(column_variable, std::to_string(i).c_str(), 1);
-  ::setenv(model_variable, is_vit ? "ViT" : "GPT-2", 1);
+  ::setenv(model_variable, model.c_str(), 1);
 }
 
-// Runs one of the models in turn, or both when scripts/equivalence.sh measures a table.
+// Runs one of the models in turn and those that are drawn; all when scripts/equivalence.sh measures
+// a table.
 void run_column(size_t i) {
-  for (const bool is_vit : {true, false}) {
-    if (is_vit != (i % 2 == 0) && !testing::is_drawn(static_cast<unsigned>(i))) continue;
-    choose_column(i, is_vit);
+  for (size_t model = 0; model < model_names.size(); ++model) {
+    const size_t cell = i * model_names.size() + model;
+    if (model != i % model_names.size() && !testing::is_drawn(static_cast<unsigned>(cell)))
+      continue;
+    INFO(model_names[model]);
+    choose_column(i, model_names[model]);
     run_ranks("rank: column", columns()[i].ranks);
   }
 }
@@ -344,7 +376,7 @@ TEST_CASE("hybrid_parallel trains as one process does over every connection") {
     const auto found = std::ranges::find_if(columns(), is_it);
     REQUIRE(found != columns().end());
     const auto i = static_cast<size_t>(found - columns().begin());
-    choose_column(i, i % 2 == 0);
+    choose_column(i, model_names[i % model_names.size()]);
     run_ranks_over_each("rank: column");
   }
 }
@@ -354,7 +386,7 @@ TEST_CASE("GPU: cut layers and sequences train as one process on the CPU" * on_g
   for (size_t i = 0; i < columns().size(); ++i) {
     const HybridParallelOptions& options = columns()[i].options;
     if (columns()[i].ranks != 2 || options.pp_size > 1) continue;
-    choose_column(i, false);
+    choose_column(i, "GPT-2");
     run_ranks_on_gpus("rank: column", 2);
   }
 }

@@ -1,0 +1,99 @@
+#include "booster/config/pretrained.h"
+
+#include "booster/checkpoint/model_files.h"
+#include "booster/checkpoint/safetensors/safetensors.h"
+#include "booster/checkpoint/start_weights.h"
+#include "booster/config/hub_config.h"
+#include "booster/config/registry.h"
+#include "booster/training/session.h"
+#include "core/nn/module_traits.h"
+#include "core/tensor/grad_mode.h"
+#include "platform/files/file.h"
+#include "platform/json/json_document.h"
+
+#include <algorithm>
+
+namespace booster {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Hugging Face's files list labels and generation options too.
+constexpr JsonLimits config_limits = {.bytes = size_t{16} << 20, .depth = 64, .nodes = 2'000'000};
+
+// Returns the values of a model's options: those of the file, else defaults.
+OptionValues values_of(const RegistryEntry<Model>& entry, const JsonValue& given,
+                       const std::string& file) {
+  Mistakes mistakes(file, &given);
+  nlohmann::json values = default_values(entry.options);
+  for (const Option& option : entry.options)
+    if (const JsonValue* value = given.find(option.name))
+      values[option.name] = checked_value(option, *value, "", mistakes);
+  try {
+    mistakes.raise();
+  } catch (const Error& error) {
+    throw Error(error.what(), ErrorKind::data);
+  }
+  return OptionValues(values);
+}
+
+Model made_of(const JsonValue& config, const std::string& file) {
+  const HubConfig known = hub_config(config, file);
+  const RegistryEntry<Model>& entry = model_registry().find(known.type);
+  try {
+    return entry.make(values_of(entry, known.options, file));
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::data) throw;
+    fail_data("{}: {}", file, error.what());
+  }
+}
+
+TensorMap in_file_form(const Model& model) {
+  const FileForms forms(model.module());
+  TensorMap tensors;
+  for (const auto& own : model.state_dict()) {
+    const NamedTensor stored = forms.to_file(own);
+    tensors.emplace(stored.name, untracked::contiguous(stored.tensor.to(Device{})));
+  }
+  return tensors;
+}
+
+}  // namespace
+
+Model model_of_config(const fs::path& config_json) {
+  return made_of(read_json(config_json, config_limits, ErrorKind::data), config_json.string());
+}
+
+Model from_pretrained(const fs::path& folder, DType dtype) {
+  check(is_floating(dtype), "from_pretrained: dtype; got {}, want a floating one", name_of(dtype));
+  const fs::path config = folder / "config.json";
+  if (!is_there(config))
+    fail_data(
+        "from_pretrained: {} holds no config.json; want a folder of Hugging Face's "
+        "transformers",
+        folder.string());
+  Model model = model_of_config(config);
+  if (dtype != DType::f32) model->to(dtype);
+  const StartWeights result = load_start_weights(model, folder);
+  if (!result.fresh.empty() || !result.unused.empty())
+    fail_data("from_pretrained: {} does not fit the model of its config.json: {}", folder.string(),
+              result.to_string());
+  return model;
+}
+
+void save_pretrained(const BoostedModel& model, const fs::path& folder) {
+  const std::string config = config_json_of(model.unwrap());  // throws before anything is written
+  save_model(model, folder / "model.safetensors", {});
+  if (model.session().plugin->group().rank() == 0) write_file(folder / "config.json", config);
+}
+
+void save_pretrained(const Model& model, const fs::path& folder) {
+  const NoGradGuard no_grad;
+  const std::string config = config_json_of(model);
+  make_folders(folder);
+  save_safetensors(folder / "model.safetensors", in_file_form(model), {{"format", "pt"}});
+  write_file(folder / "config.json", config);
+}
+
+}  // namespace booster

@@ -1,0 +1,36 @@
+// Folders of Hugging Face's transformers: a config.json beside safetensors.
+//
+//   Model model = from_pretrained("Llama-3.2-1B");
+//   ...
+//   save_pretrained(net, "tuned");        // transformers:
+//   AutoModelForCausalLM.from_pretrained("tuned")
+#pragma once
+
+#include "booster/training/boosted.h"
+#include "core/nn/module.h"
+
+#include <filesystem>
+#include <string>
+
+namespace booster {
+
+// Makes the model that the folder's config.json describes (model_type gpt2, llama, mistral, qwen2
+// or qwen3) and loads the folder's weights into it: one safetensors file, or several with an index.
+// Parameters get `dtype`; files of any floating dtype are converted once. Throws an error of kind
+// data that names the file and the key for a model_type or an option that is not supported, and for
+// weights that are missing or have other shapes.
+Model from_pretrained(const std::filesystem::path& folder, DType dtype = DType::f32);
+
+// Returns the model that a config.json describes, with new weights.
+Model model_of_config(const std::filesystem::path& config_json);
+
+// Writes config.json and model.safetensors into `folder`, which is created if needed; other files
+// there, such as a tokeniser's, stay. The model is a GPT-2 or one of models::decoder. All ranks
+// call it for a boosted model, and rank 0 writes.
+void save_pretrained(const BoostedModel& model, const std::filesystem::path& folder);
+void save_pretrained(const Model& model, const std::filesystem::path& folder);
+
+// Returns the text of the model's config.json. Throws for another model.
+std::string config_json_of(const Model& model);
+
+}  // namespace booster
