@@ -1,4 +1,4 @@
-#include "parallel/backends/backend.h"
+#include "parallel/backends/host_backend.h"
 
 #include "parallel/operations/parts.h"
 #include "platform/environment.h"
@@ -41,76 +41,44 @@ List in_a_row(List messages) {
 
 }  // namespace
 
-Backend::Backend(Membership members)
-    : members_(std::move(members)), watched_(members_.ranks), check_(checks_wanted()) {}
-
-void Backend::serve(const Backend& whole) {
-  call_ = whole.call_;
-  for (const int rank : whole.watched_)
-    if (!std::ranges::count(watched_, rank)) watched_.push_back(rank);
-}
-
-std::string Backend::trouble_among(const std::vector<int>& ranks) const {
-  if (!members_.rendezvous) return "";
-  return members_.rendezvous->trouble(ranks.empty() ? watched_ : ranks);
-}
-
-void Backend::narrow_to(const std::vector<int>& participants) {
-  call_->participants.clear();
-  for (const int rank : participants) call_->participants.push_back(members_.ranks[rank]);
-}
+HostBackend::HostBackend(Membership members)
+    : Backend(std::move(members)), check_(checks_wanted()) {}
 
 // A failure that a rank has reported ends the wait immediately.
-std::string Backend::trouble_in_wait(std::span<const int> awaited, Clock::time_point since) const {
-  if (!members_.rendezvous) return "";
-  if (Clock::now() - since < farewell) return members_.rendezvous->trouble({});
+std::string HostBackend::trouble_in_wait(std::span<const int> awaited,
+                                         Clock::time_point since) const {
+  if (!members().rendezvous) return "";
+  if (Clock::now() - since < farewell) return members().rendezvous->trouble({});
   std::vector<int> ranks;
   if (!participants().empty())
-    for (const int rank : awaited) ranks.push_back(members_.ranks[rank]);
+    for (const int rank : awaited) ranks.push_back(members().ranks[rank]);
   return trouble_among(ranks);
 }
 
-void Backend::check_members() const {
-  if (const std::string problem = trouble(); !problem.empty()) fail_run("{}", problem);
-}
-
-void Backend::fail_timeout(std::span<const int> group_ranks) const {
+void HostBackend::fail_timeout(std::span<const int> group_ranks) const {
   std::set<int> missing;
-  for (const int rank : group_ranks) missing.insert(members_.ranks[rank]);
-  throw timed_out(*members_.rendezvous, std::move(missing));
-}
-
-TimedOut timed_out(const Rendezvous& rendezvous, std::set<int> ranks) {
-  std::string names;
-  for (const int rank : ranks)
-    names += (names.empty()             ? ""
-              : rank == *ranks.rbegin() ? " and "
-                                        : ", ") +
-             rendezvous.describe(rank);
-  const std::string text =
-      fmt::format("{} {} but did not come to a collective operation within {} s (BOOSTER_TIMEOUT)",
-                  names, ranks.size() == 1 ? "lives" : "live", group_timeout().count() / 1000.0);
-  return {text, std::move(ranks)};
+  for (const int rank : group_ranks) missing.insert(members().ranks[rank]);
+  throw timed_out(*members().rendezvous, std::move(missing));
 }
 
 // Calls between two ranks have no number that all ranks share.
-void Backend::still_waits(SlowWait& wait, int group_rank) const {
-  const std::string_view operation = call_->operation;
+void HostBackend::still_waits(SlowWait& wait, int group_rank) const {
+  const std::string_view operation = call().operation;
   const bool numbered =
-      call_->sequence > 0 && !operation.starts_with("send") && operation != "receive";
-  wait.still([&] { return members_.describe(group_rank); },
+      call().sequence > 0 && !operation.starts_with("send") && operation != "receive";
+  wait.still([&] { return members().describe(group_rank); },
              [&] {
-               return numbered ? fmt::format("{} (call {})", operation, call_->sequence)
+               return numbered ? fmt::format("{} (call {})", operation, call().sequence)
                                : std::string(operation);
              });
 }
 
 template <class OutgoingTo, class IncomingFrom>
-void Backend::exchange_with_all(OutgoingTo&& outgoing_to, IncomingFrom&& incoming_from) {
+void HostBackend::exchange_with_all(OutgoingTo&& outgoing_to, IncomingFrom&& incoming_from) {
   std::vector<Outgoing> outgoing;
   std::vector<Incoming> incoming;
   for (int rank = 0; rank < size(); ++rank) {
-    if (rank == members_.rank) continue;
+    if (rank == members().rank) continue;
     for (const auto& data : in_a_row(outgoing_to(rank))) outgoing.push_back({rank, data});
     for (const auto& data : in_a_row(incoming_from(rank))) incoming.push_back({rank, data});
   }
@@ -120,9 +88,9 @@ void Backend::exchange_with_all(OutgoingTo&& outgoing_to, IncomingFrom&& incomin
 // Every rank sends its next operation directly to every other rank, before any data moves and
 // however the data moves. If a rank does not arrive, all others therefore name that rank, and not
 // one that waits for it too.
-bool Backend::agree(Signature own) {
-  own.sequence = ++call_->sequence;
-  own.tag = call_->tag;
+bool HostBackend::agree(Signature own) {
+  own.sequence = ++call().sequence;
+  own.tag = call().tag;
   if (!check_) return own.is_direct;
   std::vector<Signature> all(size(), own);
   exchange_with_all([&](int) { return bytes_of(own); },
@@ -130,31 +98,31 @@ bool Backend::agree(Signature own) {
   if (!std::ranges::all_of(all, [&](const Signature& s) { return s.is_same(own); })) {
     std::string text = "the ranks do not call the same collective: ";
     for (int rank = 0; rank < size(); ++rank)
-      text += fmt::format("{}{}: {}", rank ? "; " : "", members_.name_of(rank), all[rank].text());
+      text += fmt::format("{}{}: {}", rank ? "; " : "", members().name_of(rank), all[rank].text());
     fail_run("{}", text);
   }
   return std::ranges::all_of(all, &Signature::is_direct);
 }
 
-void Backend::agree_once(const Signature& own) {
+void HostBackend::agree_once(const Signature& own) {
   if (!std::exchange(has_agreed_, false)) agree(own);
 }
 
-void Backend::reduce_whole(const Buffer& data, CollectiveOp reduction) {
+void HostBackend::reduce_whole(const Buffer& data, CollectiveOp reduction) {
   const auto bytes = static_cast<size_t>(data.bytes());
   received_.resize(size() * bytes);
   gather(data.all(), received_);
   std::vector<const void*> sources;
   for (int rank = 0; rank < size(); ++rank)
-    sources.push_back(rank == members_.rank ? data.data : received_.data() + rank * bytes);
+    sources.push_back(rank == members().rank ? data.data : received_.data() + rank * bytes);
   reduce_sources(data.data, sources, data.count, data.dtype, reduction, scratch_);
 }
 
 // Works block by block: it reduces arriving data while it is in the cache and while the next blocks
 // are already being sent. With `share`, each reduced block is sent to all other ranks together with
 // the next blocks, while it is still in the cache.
-void Backend::reduce_own_part(const Buffer& data, const Buffer& out, CollectiveOp reduction,
-                              bool share) {
+void HostBackend::reduce_own_part(const Buffer& data, const Buffer& out, CollectiveOp reduction,
+                                  bool share) {
   const int64_t longest = part_of(data.count, 0, size()).length;
   const int64_t block = std::min(longest, block_bytes() / size_of(data.dtype));
   const int64_t stride = block * size_of(data.dtype);
@@ -166,44 +134,44 @@ void Backend::reduce_own_part(const Buffer& data, const Buffer& out, CollectiveO
   };
   for (int64_t at = 0; at < longest + (share ? block : 0); at += block) {
     const int64_t reduced = share ? at - block : -1;
-    const auto own = block_of(members_.rank, at);
+    const auto own = block_of(members().rank, at);
     const auto place = [&](int rank) {
       return std::span(received_).subspan(rank * stride, own.size());
     };
     exchange_with_all(
         [&](int rank) {
-          return std::array{block_of(rank, at), block_of(members_.rank, reduced)};
+          return std::array{block_of(rank, at), block_of(members().rank, reduced)};
         },
         [&](int rank) {
           return std::array{place(rank), block_of(rank, reduced)};
         });
     std::vector<const void*> sources;
     for (int rank = 0; rank < size(); ++rank)
-      sources.push_back(rank == members_.rank ? own.data() : place(rank).data());
+      sources.push_back(rank == members().rank ? own.data() : place(rank).data());
     const int64_t count = static_cast<int64_t>(own.size()) / size_of(data.dtype);
     if (count == 0) continue;
     reduce_sources(out.part(at, count).data(), sources, count, data.dtype, reduction, scratch_);
   }
 }
 
-void Backend::gather(std::span<const std::byte> own, std::span<std::byte> all) {
+void HostBackend::gather(std::span<const std::byte> own, std::span<std::byte> all) {
   exchange_with_all([&](int) { return own; },
                     [&](int rank) { return all.subspan(rank * own.size(), own.size()); });
 }
 
-void Backend::reduce_to_all(const Buffer& data, CollectiveOp reduction) {
+void HostBackend::reduce_to_all(const Buffer& data, CollectiveOp reduction) {
   if (data.bytes() <= whole_bytes) return reduce_whole(data, reduction);
-  const Part own = part_of(data.count, members_.rank, size());
+  const Part own = part_of(data.count, members().rank, size());
   const Buffer out(data.part(own.begin, own.length).data(), own.length, data.dtype);
   reduce_own_part(data, out, reduction, true);
 }
 
-void Backend::reduce_to_owners(const Buffer& out, const Buffer& in, CollectiveOp reduction) {
+void HostBackend::reduce_to_owners(const Buffer& out, const Buffer& in, CollectiveOp reduction) {
   reduce_own_part(in, out, reduction, false);
 }
 
-void Backend::spread(const Buffer& data, int root) {
-  if (members_.rank != root) {
+void HostBackend::spread(const Buffer& data, int root) {
+  if (members().rank != root) {
     const Incoming incoming{root, data.all()};
     return exchange({}, {&incoming, 1});
   }
@@ -213,40 +181,40 @@ void Backend::spread(const Buffer& data, int root) {
   exchange(outgoing, {});
 }
 
-void Backend::all_reduce(const Buffer& data, CollectiveOp reduction) {
+void HostBackend::all_reduce(const Buffer& data, CollectiveOp reduction) {
   agree_once(Signature::of(Collective::all_reduce, data, reduction));
   reduce_to_all(data, reduction);
 }
 
-void Backend::reduce_scatter(const Buffer& out, const Buffer& in, CollectiveOp reduction) {
+void HostBackend::reduce_scatter(const Buffer& out, const Buffer& in, CollectiveOp reduction) {
   agree_once(Signature::of(Collective::reduce_scatter, out, reduction));
   reduce_to_owners(out, in, reduction);
 }
 
-void Backend::broadcast(const Buffer& data, int root) {
-  agree_once(Signature::of(Collective::broadcast, data, CollectiveOp::sum, members_.ranks[root]));
+void HostBackend::broadcast(const Buffer& data, int root) {
+  agree_once(Signature::of(Collective::broadcast, data, CollectiveOp::sum, members().ranks[root]));
   spread(data, root);
 }
 
-void Backend::all_gather(const Buffer& out, const Buffer& in) {
+void HostBackend::all_gather(const Buffer& out, const Buffer& in) {
   agree_once(Signature::of(Collective::all_gather, in));
-  const auto own = out.part(members_.rank * in.count, in.count);
+  const auto own = out.part(members().rank * in.count, in.count);
   if (own.data() != in.data) std::ranges::copy(in.all(), own.begin());
   gather(own, out.all());
 }
 
-void Backend::all_to_all(const Buffer& out, const Buffer& in) {
+void HostBackend::all_to_all(const Buffer& out, const Buffer& in) {
   agree_once(Signature::of(Collective::all_to_all, in));
   const int64_t length = in.count / size();
   const auto outgoing = [&](int rank) { return in.part(rank * length, length); };
   const auto incoming = [&](int rank) { return out.part(rank * length, length); };
-  std::ranges::copy(outgoing(members_.rank), incoming(members_.rank).begin());
+  std::ranges::copy(outgoing(members().rank), incoming(members().rank).begin());
   exchange_with_all(outgoing, incoming);
 }
 
 // Exchanges with each of the two ranks that exist. A third rank may legitimately have ended.
-void Backend::swap(const Messages& with, std::span<const std::byte> outgoing,
-                   std::span<std::byte> incoming) {
+void HostBackend::swap(const Messages& with, std::span<const std::byte> outgoing,
+                       std::span<std::byte> incoming) {
   const bool sends = with.to != nobody && !outgoing.empty(),
              receives = with.from != nobody && !incoming.empty();
   const Outgoing sent{with.to, outgoing};
@@ -259,7 +227,7 @@ void Backend::swap(const Messages& with, std::span<const std::byte> outgoing,
 // The sender's signature precedes its data. It has no call number: ranks outside the pair do not
 // count the call. If the sender could send directly, the receiver answers whether it could receive
 // directly.
-Directly Backend::agree(const Messages& what, Directly possible) {
+Directly HostBackend::agree(const Messages& what, Directly possible) {
   const Signature sent = Signature::of(Collective::point_to_point, what.out).directly(possible.out),
                   wanted = Signature::of(Collective::point_to_point, what.in).directly(possible.in);
   Signature theirs = wanted;
@@ -268,7 +236,7 @@ Directly Backend::agree(const Messages& what, Directly possible) {
     swap(what, bytes_of(sent), bytes_of(theirs));
     if (!theirs.is_same(wanted))
       fail_run("the ranks do not call the same operation: {}: {}; {}: {}",
-               members_.name_of(what.from), theirs.text(), members_.name_of(members_.rank),
+               members().name_of(what.from), theirs.text(), members().name_of(members().rank),
                wanted.text());
     const bool asked = what.from != nobody && theirs.is_direct, asks = possible.out;
     const Messages back = {.to = asked ? what.from : nobody, .from = asks ? what.to : nobody};
@@ -277,23 +245,25 @@ Directly Backend::agree(const Messages& what, Directly possible) {
   return {possible.out && answer, possible.in && theirs.is_direct};
 }
 
-void Backend::point_to_point(const Messages& what) {
+void HostBackend::point_to_point(const Messages& what) {
   if (!std::exchange(has_agreed_, false)) agree(what, {});
   swap(what, what.out.all(), what.in.all());
 }
 
-void Backend::send(const Buffer& data, int to) { point_to_point({.out = data, .to = to}); }
-void Backend::receive(const Buffer& data, int from) { point_to_point({.in = data, .from = from}); }
-void Backend::send_receive(const Buffer& out, int to, const Buffer& in, int from) {
+void HostBackend::send(const Buffer& data, int to) { point_to_point({.out = data, .to = to}); }
+void HostBackend::receive(const Buffer& data, int from) {
+  point_to_point({.in = data, .from = from});
+}
+void HostBackend::send_receive(const Buffer& out, int to, const Buffer& in, int from) {
   point_to_point({out, to, in, from});
 }
 
-void Backend::barrier() {
+void HostBackend::barrier() {
   if (check_) return agree_once({});
-  ++call_->sequence;
+  ++call().sequence;
   std::vector<std::byte> tokens(size());
   const auto token = [&](int rank) { return std::span(tokens).subspan(rank, 1); };
-  exchange_with_all([&](int) { return token(members_.rank); }, token);
+  exchange_with_all([&](int) { return token(members().rank); }, token);
 }
 
 }  // namespace booster
