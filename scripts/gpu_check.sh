@@ -5,7 +5,7 @@
 # NVIDIA's libraries come from where the system has them, or from Python's packages.
 #   scripts/gpu_check.sh [--dry-run] [FROM] [RESULTS]
 # FROM: a bundle or a build folder (gpu-bundle). RESULTS: a folder (gpu-results), which gets
-# gpu_results.json and a log of each step. --dry-run: on the GPU that every machine has
+# gpu_results.json and a log of each step. --dry-run: on the CPU emulator of CUDA
 # (tests/cuda_on_host), the first tests of each layer, without timings. Exits with 1 if a step
 # failed.
 set -euo pipefail

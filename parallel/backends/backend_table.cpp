@@ -1,4 +1,4 @@
-#include "parallel/backends/backend.h"
+#include "parallel/backends/host_backend.h"
 #include "platform/environment.h"
 
 #include <fmt/ranges.h>
@@ -11,7 +11,7 @@ namespace {
 
 struct Row {
   const char* name;
-  std::unique_ptr<Backend> (*make)(Membership);
+  std::unique_ptr<HostBackend> (*make)(Membership);
 };
 
 // Fastest first: the first that this machine can serve is used.

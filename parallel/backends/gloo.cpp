@@ -3,7 +3,7 @@
 // In Gloo of 2022 each pair of ranks has its own port, which accepts one connection, from any
 // client. Ranks therefore prove to each other that they know the run's secret. If a stranger took a
 // rank's connection, all ranks try again at other ports.
-#include "parallel/backends/backend.h"
+#include "parallel/backends/host_backend.h"
 #include "parallel/backends/broken_pipe.h"
 #include "parallel/backends/gloo_device.h"
 #include "parallel/rendezvous/secret.h"
@@ -38,7 +38,7 @@ struct Pending {
   bool is_over = false;  // its wait has ended
 };
 
-class GlooBackend final : public Backend {
+class GlooBackend final : public HostBackend {
  public:
   explicit GlooBackend(Membership members);
   ~GlooBackend() override;
@@ -78,7 +78,7 @@ class GlooBackend final : public Backend {
   std::thread watcher_;
 };
 
-GlooBackend::GlooBackend(Membership joined) : Backend(std::move(joined)) {
+GlooBackend::GlooBackend(Membership joined) : HostBackend(std::move(joined)) {
   {
     const kernels::BlockedSignals guard;
     watcher_ = std::thread([this] { watch_peers(); });
@@ -320,7 +320,7 @@ void GlooBackend::exchange(std::span<const Outgoing> outgoing, std::span<const I
 
 }  // namespace
 
-std::unique_ptr<Backend> make_gloo(Membership members) {
+std::unique_ptr<HostBackend> make_gloo(Membership members) {
   return std::make_unique<GlooBackend>(std::move(members));
 }
 

@@ -8,7 +8,7 @@
 // all machines' memory are thus busy at once. One thread at a time.
 #pragma once
 
-#include "parallel/backends/backend.h"
+#include "parallel/backends/host_backend.h"
 #include "parallel/rendezvous/machines.h"
 
 #include <functional>

@@ -3,7 +3,7 @@
 //
 // Ranks still meet at a rendezvous, which detects dead ranks. One lock guards all calls into MPI,
 // so that it need not serve several threads at once.
-#include "parallel/backends/backend.h"
+#include "parallel/backends/host_backend.h"
 #include "parallel/backends/mpi_module.h"
 #include "platform/environment.h"
 #include "platform/error.h"
@@ -63,7 +63,7 @@ int number_in(const std::string& text) {
   return value;
 }
 
-class MpiBackend final : public Backend {
+class MpiBackend final : public HostBackend {
  public:
   explicit MpiBackend(Membership members);
   const char* name() const override { return "mpi"; }
@@ -92,7 +92,7 @@ class MpiBackend final : public Backend {
   std::atomic<bool> stopped_ = false;
 };
 
-MpiBackend::MpiBackend(Membership joined) : Backend(std::move(joined)) {
+MpiBackend::MpiBackend(Membership joined) : HostBackend(std::move(joined)) {
   check(mpi_.size >= members().size(),
         "BOOSTER_BACKEND=mpi: MPI knows {} processes, the group has {}; want them started by "
         "mpirun or srun",
@@ -202,7 +202,7 @@ void MpiBackend::exchange(std::span<const Outgoing> outgoing, std::span<const In
 
 }  // namespace
 
-std::unique_ptr<Backend> make_mpi(Membership members) {
+std::unique_ptr<HostBackend> make_mpi(Membership members) {
   if (environment::text("BOOSTER_BACKEND") != "mpi") return nullptr;  // only on request
   return std::make_unique<MpiBackend>(std::move(members));
 }

@@ -46,7 +46,7 @@ std::vector<int> all_ranks(int size) {
 
 }  // namespace
 
-NcclBackend::NcclBackend(std::unique_ptr<Backend> host, bool is_wanted)
+NcclBackend::NcclBackend(std::unique_ptr<HostBackend> host, bool is_wanted)
     : Backend(host->members()),
       host_(std::move(host)),
       copies_(through_host(host_)),
@@ -186,7 +186,7 @@ void NcclBackend::all_to_all(const Buffer& out, const Buffer& in) {
   finish({all}, {out, in});
 }
 
-std::unique_ptr<Backend> by_nccl(std::unique_ptr<Backend> host, bool is_wanted) {
+std::unique_ptr<Backend> by_nccl(std::unique_ptr<HostBackend> host, bool is_wanted) {
   if (is_wanted) {
     const NcclHere here = nccl_here();
     if (here.version == 0) fail_run("BOOSTER_BACKEND=nccl: there is no NCCL: {}", here.missing);

@@ -13,9 +13,9 @@
 #pragma once
 
 #include "kernels/device/communicator.h"
-#include "parallel/backends/backend.h"
 #include "parallel/backends/gpu_link.h"
 #include "parallel/backends/gpu_work.h"
+#include "parallel/backends/host_backend.h"
 
 #include <atomic>
 #include <chrono>
@@ -31,7 +31,7 @@ namespace booster {
 
 class NcclBackend final : public Backend {
  public:
-  NcclBackend(std::unique_ptr<Backend> host, bool is_wanted);
+  NcclBackend(std::unique_ptr<HostBackend> host, bool is_wanted);
   ~NcclBackend() override;
 
   const char* name() const override { return is_used_ ? "nccl" : host_->name(); }
@@ -56,9 +56,6 @@ class NcclBackend final : public Backend {
     move({out, to, in, from});
   }
   void barrier() override { host_->barrier(); }
-
- protected:
-  void exchange(std::span<const Outgoing>, std::span<const Incoming>) override {}
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -93,7 +90,8 @@ class NcclBackend final : public Backend {
   void give_up(const std::string& reason);
   std::vector<Communicator*> communicators() const;
 
-  std::shared_ptr<Backend> host_, copies_;
+  const std::shared_ptr<HostBackend> host_;
+  const std::shared_ptr<Backend> copies_;
   const bool is_wanted_;
   const std::chrono::milliseconds timeout_ = group_timeout();
   GpuLink whole_;

@@ -4,7 +4,7 @@
 // written to it, or made room for it, rings that bell. It wakes from time to time to check that the
 // others still live. The segment is a file in the rendezvous's folder, unlinked once all ranks have
 // mapped it. Without such a folder it is unnamed memory of the first rank.
-#include "parallel/backends/backend.h"
+#include "parallel/backends/host_backend.h"
 #include "parallel/rendezvous/machines.h"
 
 #include <fcntl.h>
@@ -101,7 +101,7 @@ class Segment {
   void* memory_;
 };
 
-class SharedMemoryBackend final : public Backend {
+class SharedMemoryBackend final : public HostBackend {
  public:
   SharedMemoryBackend(Membership members, int file);
   const char* name() const override { return "shm"; }
@@ -131,7 +131,7 @@ class SharedMemoryBackend final : public Backend {
 
 // Memory does not show that a rank has ended, and a store does only as long as rank 0 runs it.
 SharedMemoryBackend::SharedMemoryBackend(Membership joined, int file)
-    : Backend(std::move(joined)), segment_(file, members().size()), timeout_(group_timeout()) {
+    : HostBackend(std::move(joined)), segment_(file, members().size()), timeout_(group_timeout()) {
   if (members().rendezvous->folder().empty()) depend_on(0);
 }
 
@@ -289,7 +289,7 @@ int open_segment(const std::string& path, int ranks) {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_shared_memory(Membership members) {
+std::unique_ptr<HostBackend> make_shared_memory(Membership members) {
   if (Machines::of(members).count() > 1) return nullptr;
   Rendezvous& rendezvous = *members.rendezvous;
   const std::string key = members.name + ".shm";
@@ -303,7 +303,7 @@ std::unique_ptr<Backend> make_shared_memory(Membership members) {
   }
   const bool all_can = members.all_say("opens", segment.file >= 0);
   if (creates && !segment.path.starts_with("/proc/")) unlink(segment.path.c_str());
-  std::unique_ptr<Backend> backend;
+  std::unique_ptr<HostBackend> backend;
   if (all_can) backend = std::make_unique<SharedMemoryBackend>(std::move(members), segment.file);
   if (segment.file >= 0) close(segment.file);
   return backend;

@@ -1,7 +1,7 @@
 // The backend of ranks on several machines, some with several ranks: shared memory within a machine
 // and Gloo between machines, at the same time. Data that all ranks of a machine need is sent to it
 // once.
-#include "parallel/backends/backend.h"
+#include "parallel/backends/host_backend.h"
 #include "parallel/backends/machine_ring.h"
 #include "parallel/operations/parts.h"
 #include "parallel/operations/work_queue.h"
@@ -24,10 +24,10 @@ constexpr int64_t small_bytes = 16 << 10;
 // The maximum difference between the timeouts of the network and of shared memory.
 constexpr auto both_times = std::chrono::milliseconds(500);
 
-class SharedMemoryAndGloo final : public Backend {
+class SharedMemoryAndGloo final : public HostBackend {
  public:
   // `local` connects the members on this machine; null if there is only one.
-  SharedMemoryAndGloo(std::unique_ptr<Backend> local, std::unique_ptr<Backend> remote,
+  SharedMemoryAndGloo(std::unique_ptr<HostBackend> local, std::unique_ptr<HostBackend> remote,
                       const Machines& machines);
   const char* name() const override { return "shm+gloo"; }
   void stop() override {
@@ -35,7 +35,7 @@ class SharedMemoryAndGloo final : public Backend {
     remote_->stop();
   }
   void serve(const Backend& whole) override {
-    Backend::serve(whole);
+    HostBackend::serve(whole);
     if (local_) local_->serve(whole);
     remote_->serve(whole);
   }
@@ -81,14 +81,15 @@ class SharedMemoryAndGloo final : public Backend {
                Load& messages);
 
   Machines machines_;
-  std::unique_ptr<Backend> local_, remote_;
+  std::unique_ptr<HostBackend> local_, remote_;
   MachineRing ring_;
   WorkQueue queue_;  // ends before the backends do
 };
 
-SharedMemoryAndGloo::SharedMemoryAndGloo(std::unique_ptr<Backend> local,
-                                         std::unique_ptr<Backend> remote, const Machines& machines)
-    : Backend(remote->members()),
+SharedMemoryAndGloo::SharedMemoryAndGloo(std::unique_ptr<HostBackend> local,
+                                         std::unique_ptr<HostBackend> remote,
+                                         const Machines& machines)
+    : HostBackend(remote->members()),
       machines_(machines),
       local_(std::move(local)),
       remote_(std::move(remote)),
@@ -132,7 +133,8 @@ void SharedMemoryAndGloo::exchange_both(const Load& near, const Load& far) {
   std::set<int> missing[2];
   std::counting_semaphore<2> over[2] = {std::counting_semaphore<2>(0),
                                         std::counting_semaphore<2>(0)};
-  const auto attempt = [&](int which, Backend& backend, const Load& messages, Backend& other) {
+  const auto attempt = [&](int which, HostBackend& backend, const Load& messages,
+                           HostBackend& other) {
     try {
       try {
         backend.exchange(messages.outgoing, messages.incoming);
@@ -211,14 +213,14 @@ double SharedMemoryAndGloo::sent_directly() const {
 void SharedMemoryAndGloo::reduce_to_all(const Buffer& data, CollectiveOp reduction) {
   if (is_small(data.bytes())) return reduce_whole(data, reduction);
   if (ring_.sent_to_all(data.dtype) > 2 * sent_directly())
-    return Backend::reduce_to_all(data, reduction);
+    return HostBackend::reduce_to_all(data, reduction);
   ring_.reduce_to_all(data, reduction);
 }
 
 void SharedMemoryAndGloo::reduce_to_owners(const Buffer& out, const Buffer& in,
                                            CollectiveOp reduction) {
   if (is_small(in.bytes()) || ring_.sent_to_owners(in.dtype) > sent_directly())
-    return Backend::reduce_to_owners(out, in, reduction);
+    return HostBackend::reduce_to_owners(out, in, reduction);
   ring_.reduce_to_owners(out, in, reduction);
 }
 
@@ -286,10 +288,10 @@ Membership members_here(const Membership& all, const Machines& machines) {
 }  // namespace
 
 // Sums in rank order can go from machine to machine only if each machine's ranks are consecutive.
-std::unique_ptr<Backend> make_shared_memory_and_gloo(Membership members) {
+std::unique_ptr<HostBackend> make_shared_memory_and_gloo(Membership members) {
   const Machines machines = Machines::of(members);
   if (machines.count() == 1 || machines.most_members() == 1 || !machines.are_runs()) return nullptr;
-  std::unique_ptr<Backend> local;
+  std::unique_ptr<HostBackend> local;
   const Membership here = members_here(members, machines);
   if (here.size() > 1) local = make_shared_memory(here);
   if (!members.all_say("shares", local || here.size() == 1)) return nullptr;

@@ -4,7 +4,7 @@
 // A copy is queued after the caller's work on the device, since all threads of a process share the
 // device's stream (kernels/cuda/runtime/device.h). The host waits for the copy.
 #include "kernels/device/memory.h"
-#include "parallel/backends/backend.h"
+#include "parallel/backends/host_backend.h"
 
 namespace booster {
 
@@ -46,7 +46,7 @@ class HostPlace {
 
 class ThroughHost final : public Backend {
  public:
-  explicit ThroughHost(std::shared_ptr<Backend> host)
+  explicit ThroughHost(std::shared_ptr<HostBackend> host)
       : Backend(host->members()), host_(std::move(host)) {
     host_->serve(*this);
   }
@@ -90,10 +90,6 @@ class ThroughHost final : public Backend {
   }
   void barrier() override { host_->barrier(); }
 
-  void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) override {
-    host_->exchange(outgoing, incoming);
-  }
-
  private:
   template <class Collective>
   void move(const Buffer& out, const Buffer& in, const Collective& collective) {
@@ -102,13 +98,13 @@ class ThroughHost final : public Backend {
     to.give_back();
   }
 
-  std::shared_ptr<Backend> host_;
+  std::shared_ptr<HostBackend> host_;
   std::vector<std::byte> read_, written_;  // copies of what an operation reads and writes
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> through_host(std::shared_ptr<Backend> host) {
+std::unique_ptr<Backend> through_host(std::shared_ptr<HostBackend> host) {
   return std::make_unique<ThroughHost>(std::move(host));
 }
 

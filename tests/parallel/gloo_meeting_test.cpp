@@ -2,7 +2,7 @@
 // first.
 #include <doctest/doctest.h>
 
-#include "parallel/backends/backend.h"
+#include "parallel/backends/host_backend.h"
 #include "parallel/backends/broken_pipe.h"
 #include "parallel/rendezvous/store/socket.h"
 #include "tests/parallel/memory_rendezvous.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The image example trains on a GPU as on the CPU, in f32 and bf16: the losses of its first steps.
-# On the GPU that every machine has.
+# On the CPU emulator of CUDA.
 # usage: example_on_device.sh VIT_PROGRAM CUDA_MODULE
 set -euo pipefail
 work=$(mktemp -d)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Checks what a formatter would fix silently: no tabs, no spaces at the end of a line, a newline at
 # the end of a file, lines of code within 100 columns (tables, *.def, may have long rows); what is
-# written to stderr in a way that may throw; and what a test left in the source tree.
+# written to stderr in a way that may throw; what has one function for it; and what a test left in
+# the source tree.
 # usage: style.sh ROOT
 set -euo pipefail
 cd "$1"
@@ -32,6 +33,10 @@ mapfile -t sources < <(printf '%s\n' "${code[@]}" | grep -E '\.(h|cpp|cu)$' |
   grep -vE '^\./(tests/|platform/warn\.cpp$)')
 report "stderr is written to by warn (platform/warn.h), which never throws" \
   "$(grep -nE '(print|printf)\(stderr|, ?stderr\)|std::cerr' "${sources[@]}" || true)"
+mapfile -t library < <(printf '%s\n' "${sources[@]}" |
+  grep -vE '^\./(examples/|platform/(environment|name_pattern)\.h$)')
+report "the environment is read by platform/environment.h, patterns of names by name_pattern.h" \
+  "$(grep -nE '\b(getenv|fnmatch)\(' "${library[@]}" || true)"
 report "unfinished work" "$(grep -nE '\b(TO''DO|FIX''ME|XX''X)\b' "${files[@]}" || true)"
 echo "${#files[@]} files"
 ((failures == 0))
