@@ -72,13 +72,21 @@ std::vector<RunnableOp> runnable_ops() {
       {Op::elu, 1, [](const Arguments& x) { return elu(x[0]); }},
       {Op::leaky_relu, 1, [](const Arguments& x) { return leaky_relu(x[0]); }},
       {Op::interpolate, 1,
-       [](const Arguments& x) { return interpolate_nearest(as_image(x[0]), {3, 5}); }},
+       [](const Arguments& x) {
+         return interpolate_nearest(as_image(x[0]), {3, 5});
+       }},
       {Op::interpolate, 1,
-       [](const Arguments& x) { return interpolate(as_image(x[0]), {3, 5}); }},
+       [](const Arguments& x) {
+         return interpolate(as_image(x[0]), {3, 5});
+       }},
       {Op::reflection_pad, 1,
-       [](const Arguments& x) { return pad(as_image(x[0]), {1, 1, 1, 1}, "reflect"); }},
+       [](const Arguments& x) {
+         return pad(as_image(x[0]), {1, 1, 1, 1}, "reflect");
+       }},
       {Op::replication_pad, 1,
-       [](const Arguments& x) { return pad(as_image(x[0]), {1, 1, 1, 1}, "replicate"); }},
+       [](const Arguments& x) {
+         return pad(as_image(x[0]), {1, 1, 1, 1}, "replicate");
+       }},
       {Op::mse_loss, 2, [](const Arguments& x) { return mse_loss(x[0], x[1]); }},
       {Op::l1_loss, 2, [](const Arguments& x) { return l1_loss(x[0], x[1]); }},
       {Op::smooth_l1_loss, 2, [](const Arguments& x) { return smooth_l1_loss(x[0], x[1]); }},
@@ -116,8 +124,8 @@ std::vector<Ruled> all_rules() {
   all.push_back(ruled(FP16Apex(), DeviceType::cuda, {.level = "O1"}));
   for (const char* level : {"O1", "O2", "OD"})
     for (const char* dtype : {"float16", "bfloat16"})
-      all.push_back(ruled(FP16Paddle({.level = level, .dtype = dtype}),
-                          DeviceType::cuda, {.level = level, .settings = {{"dtype", dtype}}}));
+      all.push_back(ruled(FP16Paddle({.level = level, .dtype = dtype}), DeviceType::cuda,
+                          {.level = level, .settings = {{"dtype", dtype}}}));
   return all;
 }
 
