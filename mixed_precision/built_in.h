@@ -91,8 +91,8 @@ class ApexValue {
   ApexValue() = default;
   ApexValue(bool flag) : text_(flag ? "True" : "False") {}
   template <class Number>
-    requires(std::is_arithmetic_v<Number> && !std::is_same_v<Number, bool>)
-  ApexValue(Number number) : text_(fmt::format("{}", number)) {}
+  requires(std::is_arithmetic_v<Number> && !std::is_same_v<Number, bool>) ApexValue(Number number)
+      : text_(fmt::format("{}", number)) {}
   ApexValue(const char* text) : text_(text) {}
   ApexValue(std::string text) : text_(std::move(text)) {}
 
@@ -152,9 +152,9 @@ struct FleetAmpConfigs {
 
 // Absent options take the interface's default.
 struct FP16PaddleOptions {
-  std::string level = "O1";       // O0, OD, O1, O2
-  std::string dtype = "float16";  // or bfloat16
-  std::vector<std::string> custom_white_list = {};      // Paddle's op names
+  std::string level = "O1";                         // O0, OD, O1, O2
+  std::string dtype = "float16";                    // or bfloat16
+  std::vector<std::string> custom_white_list = {};  // Paddle's op names
   std::vector<std::string> custom_black_list = {};
   std::vector<std::string> custom_black_varnames = {};  // parameters, buffers, layers
   std::optional<bool> use_promote = {};                 // true; false with use_pure_fp16

@@ -25,8 +25,7 @@ int shard_size_of(const FsdpOptions& options) {
 
 }  // namespace
 
-Fsdp::Fsdp(FsdpOptions options)
-    : Fsdp(std::move(options), launch_from_env().group()) {}
+Fsdp::Fsdp(FsdpOptions options) : Fsdp(std::move(options), launch_from_env().group()) {}
 
 Fsdp::Fsdp(FsdpOptions options, Mesh mesh)
     : ShardedStatePlugin(std::move(mesh),
@@ -39,8 +38,7 @@ Fsdp::Fsdp(FsdpOptions options, Mesh mesh)
   check(options_.prefetch >= 0, "fsdp: prefetch must be >= 0; got {}", options_.prefetch);
 }
 
-Fsdp::Fsdp(const Fsdp& other)
-    : ShardedStatePlugin(other), options_(other.options_) {}
+Fsdp::Fsdp(const Fsdp& other) : ShardedStatePlugin(other), options_(other.options_) {}
 
 Fsdp::~Fsdp() = default;
 
@@ -83,11 +81,15 @@ void Fsdp::sync_params(const Optimizers& stepped) {
 
 void Fsdp::hold_whole(bool whole) {
   ShardedStatePlugin::hold_whole(whole);
-  if (holds_whole()) units_->gather_all();
-  else units_->release_all();
+  if (holds_whole())
+    units_->gather_all();
+  else
+    units_->release_all();
 }
 
 PluginMaker FsdpPlugin(FsdpOptions options) { return copies_of<Plugin>(Fsdp(std::move(options))); }
-PluginMaker FsdpPlugin(FsdpOptions options, Mesh mesh) { return copies_of<Plugin>(Fsdp(std::move(options), std::move(mesh))); }
+PluginMaker FsdpPlugin(FsdpOptions options, Mesh mesh) {
+  return copies_of<Plugin>(Fsdp(std::move(options), std::move(mesh)));
+}
 
 }  // namespace booster

@@ -194,15 +194,14 @@ void HybridParallel::prepare(const Model& model, const Optimizers& optimizers) {
 }
 
 DataLoader HybridParallel::prepare_dataloader(std::shared_ptr<const Dataset> dataset,
-                                                    DataLoaderOptions options) const {
+                                              DataLoaderOptions options) const {
   return data_->prepare_dataloader(std::move(dataset), std::move(options));
 }
 
 Tensor HybridParallel::forward(const Tensor& input, const MicroStep& step) {
   batches_.check_same(input);
   if (step.trains) data_->share_joined();
-  const Tensor y =
-      stages_ ? stages_->forward(input, step) : Plugin::forward(input, step);
+  const Tensor y = stages_ ? stages_->forward(input, step) : Plugin::forward(input, step);
   model_has_run(step);
   return y;
 }
@@ -225,19 +224,19 @@ void HybridParallel::model_has_run(const MicroStep& step) {
 // after the last one.
 PassScope HybridParallel::begin(const PassStart& start) {
   const bool exchanges_late = stages_ && start.sync && start.pass == Pass::backward;
-  PassScope scope(
-      {.end =
-           [this, exchanges_late, pass = start.pass] {
-             sequence_.end(pass);
-             if (!exchanges_late) return;
-             for (const Stepped& one : stepped_) sync_grads(one.optimizer);
-           },
-       .restore =
-           [stream = random_stream(), layout = token_layout()] {
-             set_random_stream(stream);
-             set_attention_method(nullptr);  // blocks set it; none is set between passes
-             set_token_layout(layout);
-           }});
+  PassScope scope({.end =
+                       [this, exchanges_late, pass = start.pass] {
+                         sequence_.end(pass);
+                         if (!exchanges_late) return;
+                         for (const Stepped& one : stepped_) sync_grads(one.optimizer);
+                       },
+                   .restore =
+                       [stream = random_stream(), layout = token_layout()] {
+                         set_random_stream(stream);
+                         set_attention_method(
+                             nullptr);  // blocks set it; none is set between passes
+                         set_token_layout(layout);
+                       }});
   set_random_stream(sequence_.begin(start.pass, start.first_link));
   set_attention_method(nullptr);
   if (start.pass == Pass::forward && start.trains) align_random_numbers();
@@ -289,7 +288,11 @@ void HybridParallel::split(StateDict& state) const {
   data_->split(state);
 }
 
-PluginMaker HybridParallelPlugin(HybridParallelOptions options) { return copies_of<Plugin>(HybridParallel(std::move(options))); }
-PluginMaker HybridParallelPlugin(HybridParallelOptions options, const Group& group) { return copies_of<Plugin>(HybridParallel(std::move(options), group)); }
+PluginMaker HybridParallelPlugin(HybridParallelOptions options) {
+  return copies_of<Plugin>(HybridParallel(std::move(options)));
+}
+PluginMaker HybridParallelPlugin(HybridParallelOptions options, const Group& group) {
+  return copies_of<Plugin>(HybridParallel(std::move(options), group));
+}
 
 }  // namespace booster

@@ -214,8 +214,10 @@ void ShardedStatePlugin::receive(const std::shared_ptr<const Gathering>& gatheri
       gathering->work.wait();
       gathering->packed.unpack(gathering->all, i, parameter);
     };
-    if (late && fills_storage(parameters[i])) renew_on_use(parameters[i], write);
-    else write(parameters[i]);
+    if (late && fills_storage(parameters[i]))
+      renew_on_use(parameters[i], write);
+    else
+      write(parameters[i]);
   }
 }
 

@@ -16,6 +16,8 @@ Single::Single(SingleOptions options) {
         by_tool ? "booster run (or torchrun)" : world.launcher, world.size);
 }
 
-PluginMaker SinglePlugin(SingleOptions options) { return copies_of<Plugin>(Single(std::move(options))); }
+PluginMaker SinglePlugin(SingleOptions options) {
+  return copies_of<Plugin>(Single(std::move(options)));
+}
 
 }  // namespace booster

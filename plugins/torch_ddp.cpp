@@ -32,8 +32,7 @@ GradientBucketOptions bucket_options(const TorchDDPOptions& options) {
 
 }  // namespace
 
-TorchDdp::TorchDdp(TorchDDPOptions options)
-    : TorchDdp(options, launch_from_env().group()) {}
+TorchDdp::TorchDdp(TorchDDPOptions options) : TorchDdp(options, launch_from_env().group()) {}
 
 TorchDdp::TorchDdp(TorchDDPOptions options, Mesh mesh)
     : DataParallelPlugin(std::move(mesh), options.broadcast_buffers),
@@ -59,7 +58,7 @@ void TorchDdp::prepare(const Model& model, const Optimizers& optimizers) {
 }
 
 DataLoader TorchDdp::prepare_dataloader(std::shared_ptr<const Dataset> dataset,
-                                              DataLoaderOptions options) const {
+                                        DataLoaderOptions options) const {
   options.join = options_.join && options.even_shares;
   return DataParallelPlugin::prepare_dataloader(std::move(dataset), std::move(options));
 }
@@ -163,7 +162,11 @@ void TorchDdp::sync_grads(const Optimizer& optimizer) {
   buckets_.exchange_local(false);
 }
 
-PluginMaker TorchDDPPlugin(TorchDDPOptions options) { return copies_of<Plugin>(TorchDdp(std::move(options))); }
-PluginMaker TorchDDPPlugin(TorchDDPOptions options, Mesh mesh) { return copies_of<Plugin>(TorchDdp(std::move(options), std::move(mesh))); }
+PluginMaker TorchDDPPlugin(TorchDDPOptions options) {
+  return copies_of<Plugin>(TorchDdp(std::move(options)));
+}
+PluginMaker TorchDDPPlugin(TorchDDPOptions options, Mesh mesh) {
+  return copies_of<Plugin>(TorchDdp(std::move(options), std::move(mesh)));
+}
 
 }  // namespace booster

@@ -13,8 +13,8 @@ BackwardPass::BackwardPass(const std::vector<Session*>& sessions, const ScaleLos
     : sessions_(sessions),
       first_(*sessions[0]),
       loss_(begin_loss(options)),
-      scope_(first_.plugin->begin(
-          {.pass = Pass::backward, .sync = first_.iteration->no_sync == 0})) {}
+      scope_(
+          first_.plugin->begin({.pass = Pass::backward, .sync = first_.iteration->no_sync == 0})) {}
 
 LossPass BackwardPass::begin_loss(const ScaleLossOptions& options) {
   Iteration& iteration = *first_.iteration;

@@ -66,9 +66,9 @@ Tensor Session::pass(const Model& part, const Tensor& x, const LinkRun& run) {
   const kernels::TraceScope span("forward", kernels::SpanKind::phase);
   const GradientKeeper::Scope mine;
   PassScope scope = plugin->begin({.pass = Pass::forward,
-                                    .sync = iteration->no_sync == 0,
-                                    .first_link = run.first,
-                                    .trains = run.trains});
+                                   .sync = iteration->no_sync == 0,
+                                   .first_link = run.first,
+                                   .trains = run.trains});
   if (watcher) watcher->forward_begins(x);
   const PolicyScope numbers(precision->policy(x.device()));
   Tensor y = part->run_links(run.first == 0 ? precision->cast_input(x) : x, run.first, run.last);

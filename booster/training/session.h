@@ -45,8 +45,8 @@ struct Iteration {
   bool stepped = false;                    // one of `all` has stepped in this iteration
   Tensor found_inf;                        // of the steps so far; undefined: no check was made
   bool refusal_told = false;
-  int64_t steps = 0;              // steps so far, of all optimizers
-  bool statistics_noted = false;  // reported frozen batch norms (frozen_statistics.h)
+  int64_t steps = 0;                          // steps so far, of all optimizers
+  bool statistics_noted = false;              // reported frozen batch norms (frozen_statistics.h)
   std::shared_ptr<const BatchWeight> weight;  // of the current passes' batch
   int no_sync = 0;  // guards alive: gradients of the coming backward passes stay local
   OneThread thread;
@@ -65,7 +65,7 @@ struct Session {
   SkippedSteps skipped;
   SessionWatcher* watcher = nullptr;                // not owned; may be null
   std::shared_ptr<class BackgroundSave> last_save;  // booster/checkpoint/async_save.h; may be null
-  const PrecisionNumbers first_precision_state;       // at boost: the options that the program gave
+  const PrecisionNumbers first_precision_state;     // at boost: the options that the program gave
 
   Session(std::shared_ptr<Precision> precision, std::shared_ptr<Plugin> plugin,
           std::shared_ptr<Iteration> iteration, const Model& model, const Optimizer& optimizer);

@@ -1,4 +1,4 @@
-// The type of `{}` in `TorchDDPPlugin({})`: options with none set.
+// The type of `{}` in `GradScaler({})`: options with none set.
 #pragma once
 
 #include <cstdint>

@@ -123,9 +123,9 @@ void ApexAmp::remember_overflow(int loss_id, const Tensor& found) {
 void ApexAmp::tell_overflows() {
   for (const auto& [loss_id, found, scale] : std::exchange(untold_, {}))
     if (found.item() != 0)
-      listener_(fmt::format(
-          "Gradient overflow.  Skipping step, loss scaler {} reducing loss scale to {}", loss_id,
-          python_text(scale.item())));
+      listener_(
+          fmt::format("Gradient overflow.  Skipping step, loss scaler {} reducing loss scale to {}",
+                      loss_id, python_text(scale.item())));
 }
 
 void ApexAmp::initialize(const std::vector<Model>& models,
@@ -182,6 +182,8 @@ ScaledStep& ApexAmp::loss(int loss_id) {
 const ScaledStep& ApexAmp::loss(int loss_id) const {
   return const_cast<ApexAmp&>(*this).loss(loss_id);
 }
+
+const LossScaler& ApexAmp::scaler(int loss_id) const { return loss(loss_id).scaler(); }
 
 std::vector<ApexAmp::Entry*> ApexAmp::entries(const std::vector<Optimizer>& optimizers) {
   std::vector<Entry*> found;

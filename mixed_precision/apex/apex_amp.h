@@ -14,6 +14,7 @@
 #pragma once
 
 #include "core/nn/module.h"
+#include "core/nn/no_options.h"
 #include "mixed_precision/built_in.h"
 
 #include <functional>
@@ -33,6 +34,7 @@ class ApexAmp {
  public:
   // Throws as resolve() does.
   explicit ApexAmp(FP16ApexOptions options = {});
+  explicit ApexAmp(NoOptions) : ApexAmp() {}
   ApexAmp(const ApexAmp& other);
   ~ApexAmp();
   const ApexProperties& properties() const { return *properties_; }
@@ -104,7 +106,9 @@ class ApexAmp {
   // the next loss, so that no step waits.
   void tell_overflows();
 
-  // The scaled step of a loss. Throws for an unknown loss_id.
+  // The loss scaler of a loss. Throws for an unknown loss_id.
+  const LossScaler& scaler(int loss_id) const;
+  // For the strategy: the scaled step of a loss (mixed_precision/scaling/scaled_step.h).
   ScaledStep& loss(int loss_id);
   const ScaledStep& loss(int loss_id) const;
   int losses() const { return options_.num_losses; }

@@ -66,7 +66,8 @@ struct LossStart {
 // The backward pass of one loss, or of the micro-batches of a batch. It lives until the pass has
 // ended or failed; a pass that failed does not call `end`.
 struct LossPass {
-  // Returns the tensor that backward starts from. Called on ranks that have a loss; empty: the loss.
+  // Returns the tensor that backward starts from. Called on ranks that have a loss; empty: the
+  // loss.
   std::function<Tensor(const Tensor& loss)> scale = {};
   // Ends the pass. `unnamed`: optimizers that got gradients although LossStart did not name them.
   std::function<SharedNumbers(const Optimizers& unnamed)> end = {};
@@ -185,10 +186,10 @@ struct ModelCast {
 
 // Converts a model to 16 bits: its parameters and buffers once, in-place, with f32 masters in the
 // optimizers for the parameters that they update. Other handles to its tensors see the new dtype,
-// and gradients are dropped. A step multiplies 16-bit gradients by the inverse scale in f32, updates
-// the masters and writes the 16-bit weights in the same pass. A master holds the parameter's value
-// from before the cast. A tensor used by several modules is converted unless all of them are kept.
-// Throws unless the dtype is 16-bit or, without masters, f64.
+// and gradients are dropped. A step multiplies 16-bit gradients by the inverse scale in f32,
+// updates the masters and writes the 16-bit weights in the same pass. A master holds the
+// parameter's value from before the cast. A tensor used by several modules is converted unless all
+// of them are kept. Throws unless the dtype is 16-bit or, without masters, f64.
 void cast_model(const Model& model, const ModelCast& cast);
 void cast_model(const Model& model, Optimizer& optimizer, const ModelCast& cast);
 // As above, for several models and optimizers, in any combination.

@@ -25,7 +25,7 @@ PaddleLevel paddle_level(const std::string& name);
 
 struct PaddleLists {
   std::vector<std::string> white = {}, black = {};  // custom lists, in Paddle's op names
-  bool use_promote = true;  // O2: false restores Paddle <= 2.4: all but black in lower
+  bool use_promote = true;    // O2: false restores Paddle <= 2.4: all but black in lower
   bool static_graph = false;  // O1: gray ops follow their arguments' producers, unlisted: f32
 };
 // Returns names in custom lists that are on Paddle's own lists but that no operation of Paddle

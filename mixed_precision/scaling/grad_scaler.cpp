@@ -51,8 +51,7 @@ void load_torch_state(const std::map<std::string, double>& state, GradScalerOpti
   for (const double count : {tracker, interval})
     check(std::nearbyint(count) == count && std::fabs(count) < 0x1p53,
           "GradScaler::load_state_dict: a counter must be a whole number; got {}", count);
-  scaler.load({.scale = state.at("scale"),
-               .good = static_cast<int64_t>(tracker)});
+  scaler.load({.scale = state.at("scale"), .good = static_cast<int64_t>(tracker)});
   options.growth_factor = state.at("growth_factor");
   options.backoff_factor = state.at("backoff_factor");
   options.growth_interval = static_cast<int64_t>(interval);

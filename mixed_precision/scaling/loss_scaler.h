@@ -12,6 +12,7 @@
 // and update() read nothing back; members that do are marked. For one thread.
 #pragma once
 
+#include "core/nn/no_options.h"
 #include "core/optim/optimizer.h"
 #include "kernels/arguments/loss_scale.h"
 #include "mixed_precision/interface/precision.h"
@@ -151,12 +152,13 @@ class ScaledStepReport {
 //
 // Per optimizer the calls follow a state machine (ready -> unscaled -> stepped -> update() makes
 // all ready); a call out of order throws. Differences from torch: a loss is scaled in f32 at least,
-// so a 16-bit loss with dimensions does not overflow. A scale whose inverse is not finite is refused
-// and the last usable one kept; torch corrupts parameters there. A gradient that overflows when it
-// is unscaled counts as an overflow.
+// so a 16-bit loss with dimensions does not overflow. A scale whose inverse is not finite is
+// refused and the last usable one kept; torch corrupts parameters there. A gradient that overflows
+// when it is unscaled counts as an overflow.
 class GradScaler {
  public:
   explicit GradScaler(GradScalerOptions options = {});
+  explicit GradScaler(NoOptions) : GradScaler() {}
 
   // Returns loss * scale, on the tape.
   Tensor scale(const Tensor& loss);
@@ -212,8 +214,8 @@ class GradScaler {
   std::vector<Entry> entries_;
 };
 
-// The base of strategies that scale the loss. It tracks which gradients are scaled, for any order of
-// calls in a loop (scaled_step.h). The derived strategy adds dtypes; if it overrides prepare, it
+// The base of strategies that scale the loss. It tracks which gradients are scaled, for any order
+// of calls in a loop (scaled_step.h). The derived strategy adds dtypes; if it overrides prepare, it
 // calls this one too.
 class ScaledPrecision : public Precision {
  public:

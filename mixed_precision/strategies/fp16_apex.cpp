@@ -94,8 +94,7 @@ class FP16Apex::PerLoss : public Mode {
   Tensor scale_;  // the factor of the last loss
 };
 
-FP16Apex::FP16Apex(const FP16ApexOptions& options)
-    : amp_(options), verbosity_(options.verbosity) {}
+FP16Apex::FP16Apex(const FP16ApexOptions& options) : amp_(options), verbosity_(options.verbosity) {}
 FP16Apex::FP16Apex(const FP16Apex& other)
     : Precision(other), amp_(other.amp_), verbosity_(other.verbosity_) {}
 FP16Apex::~FP16Apex() = default;

@@ -60,16 +60,15 @@ Tensor FP16Naive::cast_output(const Tensor& y) const {
 
 Verdict FP16Naive::inspect(Optimizer& optimizer) {
   if (options_.log_num_zeros_in_grad)
-    add_note(
-        fmt::format("fp16_naive: num zeros in grad: {}", zeros_in_gradients(optimizer)));
+    add_note(fmt::format("fp16_naive: num zeros in grad: {}", zeros_in_gradients(optimizer)));
   return ScaledPrecision::inspect(optimizer);
 }
 
 void FP16Naive::update(const Verdict& verdict) {
   ScaledPrecision::update(verdict);
   if (options_.verbose && verdict.found_inf.item() != 0)
-    add_note(fmt::format("fp16_naive: overflow: step skipped, loss scale {}",
-                                 scaler().get_scale()));
+    add_note(
+        fmt::format("fp16_naive: overflow: step skipped, loss scale {}", scaler().get_scale()));
 }
 
 PrecisionMaker FP16NaiveMixedPrecision(FP16NaiveOptions options) {

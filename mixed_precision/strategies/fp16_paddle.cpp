@@ -131,8 +131,8 @@ void FP16Paddle::load(const PrecisionNumbers& state) {
         "fp16_paddle: load: use_dynamic_loss_scaling: got {}, want 0 or 1", dynamic);
   law.dynamic = dynamic == 1;
   scaler().load_state_dict({{"scale", saved(state, "scale")},
-                                  {"good_steps", saved(state, "incr_count")},
-                                  {"bad_steps", saved(state, "decr_count")}});
+                            {"good_steps", saved(state, "incr_count")},
+                            {"bad_steps", saved(state, "decr_count")}});
   scaler().set_policy(law);
 }
 

@@ -156,9 +156,7 @@ void FP8::agreed(Pass pass, const Optimizers& optimizers) {
   linear_->forget_non_finite();
 }
 
-StateDict FP8::state_tensors() const {
-  return linear_ ? linear_->state() : StateDict{};
-}
+StateDict FP8::state_tensors() const { return linear_ ? linear_->state() : StateDict{}; }
 
 PrecisionMaker FP8MixedPrecision(FP8Options options) {
   return copies_of<Precision>(FP8(std::move(options)));

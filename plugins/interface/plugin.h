@@ -31,8 +31,8 @@ struct PassStart {
 };
 
 // A pass that a plugin began. Its destructor undoes what the plugin set for this thread, such as a
-// random stream, also if the pass throws. Scopes nest: a pipeline's forward passes run inside of its
-// backward pass. For one thread.
+// random stream, also if the pass throws. Scopes nest: a pipeline's forward passes run inside of
+// its backward pass. For one thread.
 class PassScope {
  public:
   struct Part {

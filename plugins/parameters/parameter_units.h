@@ -76,10 +76,10 @@ class ParameterUnits {
   struct Unit {
     Module* module = nullptr;  // null: the rest, which is in no unit
     std::vector<Member> members;
-    std::vector<int> hooks;    // of the module, before and after forward
+    std::vector<int> hooks;  // of the module, before and after forward
     std::vector<Arriving> arriving;
     bool is_whole = false;
-    size_t missing = 0;        // gradients of this pass
+    size_t missing = 0;  // gradients of this pass
   };
   enum class Phase : uint8_t { outside, forward, backward };
 
@@ -108,9 +108,9 @@ class ParameterUnits {
   std::optional<Staging> staging_;  // for parts in host memory that go to a GPU
   Phase phase_ = Phase::outside;
   bool in_backward_ = false;
-  size_t last_ = 0;                         // the unit used last in this pass
-  std::map<size_t, size_t> next_[3] = {};   // by phase: the unit used after each
-  std::shared_ptr<ParameterUnits*> self_;   // for hooks that outlive this; then points to null
+  size_t last_ = 0;                        // the unit used last in this pass
+  std::map<size_t, size_t> next_[3] = {};  // by phase: the unit used after each
+  std::shared_ptr<ParameterUnits*> self_;  // for hooks that outlive this; then points to null
 };
 
 }  // namespace booster

@@ -233,14 +233,13 @@ TEST_CASE("rank: boosts again" * doctest::skip()) {
     const Model model = small_model();
     const Optimizer optimizer = sgd(model);
     const auto with = [&](const std::string& options) {
-      return Booster::from_config(Config::from_text(
-          "{\"booster\": {\"plugin\": \"" + std::string(plugin) +
-              "\", \"mixed_precision\": {" + options + "}}}",
-          "test"));
+      return Booster::from_config(
+          Config::from_text("{\"booster\": {\"plugin\": \"" + std::string(plugin) +
+                                "\", \"mixed_precision\": {" + options + "}}}",
+                            "test"));
     };
-    CHECK_THROWS_WITH_AS(
-        with(R"("name": "fp8", "exclude": ["none"])").boost(model, optimizer),
-        Contains("fp8: exclude: no layer of this name"), Error);
+    CHECK_THROWS_WITH_AS(with(R"("name": "fp8", "exclude": ["none"])").boost(model, optimizer),
+                         Contains("fp8: exclude: no layer of this name"), Error);
     CHECK_THROWS_WITH_AS(
         with(R"("name": "fp16_paddle", "level": "O2", "excluded_layers": ["none"])")
             .boost(model, optimizer),

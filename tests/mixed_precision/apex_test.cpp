@@ -6,6 +6,8 @@
 #include "core/nn/layers.h"
 #include "core/optim/algorithms/sgd.h"
 #include "core/optim/clip.h"
+#include "mixed_precision/apex/apex_properties.h"
+#include "mixed_precision/scaling/scaled_step.h"
 #include "tests/mixed_precision/dtype_of.h"
 #include "tests/mixed_precision/weight.h"
 
@@ -31,7 +33,8 @@ struct Loop {
   }
   void lose(double gradient, ScaleLossOptions options = {}) {
     const Tensor loss = sum(cast(module->w, DType::f32) * gradient);
-    amp.scale_loss(loss, {optimizer}, [](const Tensor& scaled) { backward(scaled); }, options);
+    amp.scale_loss(
+        loss, {optimizer}, [](const Tensor& scaled) { backward(scaled); }, options);
   }
   bool step(double gradient) {
     optimizer.zero_grad();
@@ -114,7 +117,7 @@ TEST_CASE("illegal properties are errors that say what to use") {
         std::string::npos);
   CHECK(error_of({.opt_level = "O2", .keep_batchnorm_fp32 = 1}) != "");
   for (const ApexValue& scale : {ApexValue("fast"), ApexValue("nan"), ApexValue("inf"),
-                                ApexValue(0), ApexValue(-2), ApexValue("1x"), ApexValue("")})
+                                 ApexValue(0), ApexValue(-2), ApexValue("1x"), ApexValue("")})
     CHECK(error_of({.opt_level = "O2", .loss_scale = scale}).find("want dynamic or a finite") !=
           std::string::npos);
   CHECK(error_of({.num_losses = 0}) != "");
@@ -292,9 +295,9 @@ TEST_CASE("state holds every scaler's counters, and loading it is all or nothing
   first.lose(INFINITY, {.loss_id = 1});
   const PrecisionNumbers state = first.amp.state();
   CHECK(state == PrecisionNumbers{{"loss_scaler0.loss_scale", 65536},
-                                {"loss_scaler0.unskipped", 1},
-                                {"loss_scaler1.loss_scale", 32768},
-                                {"loss_scaler1.unskipped", 0}});
+                                  {"loss_scaler0.unskipped", 1},
+                                  {"loss_scaler1.loss_scale", 32768},
+                                  {"loss_scaler1.unskipped", 0}});
   Loop second({.opt_level = "O2", .num_losses = 2});
   second.amp.load(state);
   CHECK(second.amp.state() == state);
@@ -314,8 +317,8 @@ TEST_CASE("registered functions change O1's lists, and are checked by name") {
   CHECK(policy[Op::relu] == OpClass::lower_precision);
   CHECK(policy[Op::linear] == OpClass::fp32);
   CHECK(policy[Op::matmul] == OpClass::lower_precision);
-  CHECK_THROWS_WITH_AS(amp.register_promote_function("add"),
-                       doctest::Contains("before initialize"), Error);
+  CHECK_THROWS_WITH_AS(amp.register_promote_function("add"), doctest::Contains("before initialize"),
+                       Error);
 }
 
 TEST_CASE("function wrappers and scopes cast while an O1 policy is in force only") {

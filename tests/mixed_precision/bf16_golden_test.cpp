@@ -70,9 +70,7 @@ Run train(const Json& wanted, bool round_gradients) {
   return run;
 }
 
-double rounded_to_bf16(double x) {
-  return untracked::cast(scalar(x), DType::bf16).item();
-}
+double rounded_to_bf16(double x) { return untracked::cast(scalar(x), DType::bf16).item(); }
 
 // The number of differing values, and the largest difference in units in the last place of bf16.
 struct Difference {

@@ -121,12 +121,10 @@ TEST_CASE("layers can be kept in bf16: by name, by the name of a module, the fir
 }
 
 TEST_CASE("wrong options are refused with the legal ones") {
-  CHECK_THROWS_WITH_AS(FP8({.scaling = "mxfp8"}), Contains("delayed, current"),
-                       Error);
+  CHECK_THROWS_WITH_AS(FP8({.scaling = "mxfp8"}), Contains("delayed, current"), Error);
   CHECK_THROWS_WITH_AS(FP8({.format = "e5m2"}), Contains("too few digits"), Error);
   CHECK_THROWS_WITH_AS(FP8({.amax_history_len = 0}), Contains("at least 1"), Error);
-  CHECK_THROWS_WITH_AS(FP8({.amax_compute_algo = "mean"}), Contains("most_recent"),
-                       Error);
+  CHECK_THROWS_WITH_AS(FP8({.amax_compute_algo = "mean"}), Contains("most_recent"), Error);
   CHECK_THROWS_WITH_AS(FP8({.margin = -1}), Contains("margin"), Error);
 }
 

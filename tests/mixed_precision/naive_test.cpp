@@ -91,13 +91,12 @@ TEST_CASE("everything inside is f16; inputs of other kinds, outputs and the loss
   CHECK(training.precision.cast_input(arange(3)).dtype() == DType::i64);
   CHECK(training.precision.cast_input(ones({2})).dtype() == DType::f16);
   CHECK(training.precision.cast_output(ones({2}, {DType::f16})).dtype() == DType::f32);
-  CHECK(training.precision.begin_loss({}).scale(scalar(2, {DType::f16})).item() == 131072);  // beyond f16
+  CHECK(training.precision.begin_loss({}).scale(scalar(2, {DType::f16})).item() ==
+        131072);  // beyond f16
 }
 
 TEST_CASE("options out of range are errors") {
-  const auto refuses = [](FP16NaiveOptions options) {
-    CHECK_THROWS_AS(FP16Naive{options}, Error);
-  };
+  const auto refuses = [](FP16NaiveOptions options) { CHECK_THROWS_AS(FP16Naive{options}, Error); };
   refuses({.initial_scale = 0});
   refuses({.growth_factor = 1});
   refuses({.backoff_factor = 1});

@@ -36,13 +36,22 @@ std::vector<std::string> parts(const std::string& text, char between) {
 
 Tensor result(const std::string& op, const std::vector<Tensor>& x) {
   using Function = std::function<Tensor(const std::vector<Tensor>&)>;
-#define UNARY(name) {#name, [](const auto& x) { return name(x[0]); }}
-#define BINARY(name) {#name, [](const auto& x) { return name(x[0], x[1]); }}
+#define UNARY(name)                                 \
+  {                                                 \
+#name, [](const auto& x) { return name(x[0]); } \
+  }
+#define BINARY(name)                                      \
+  {                                                       \
+#name, [](const auto& x) { return name(x[0], x[1]); } \
+  }
   static const std::map<std::string, Function> functions = {
-      UNARY(relu),    UNARY(tanh),  UNARY(sigmoid), UNARY(exp),  UNARY(sqrt),
-      UNARY(abs),     UNARY(square), UNARY(gelu),   BINARY(matmul), BINARY(add),
-      BINARY(sub),    BINARY(mul),  BINARY(maximum),
-      {"softmax", [](const auto& x) { return softmax(x[0], -1); }}};
+      UNARY(relu),     UNARY(tanh),
+      UNARY(sigmoid),  UNARY(exp),
+      UNARY(sqrt),     UNARY(abs),
+      UNARY(square),   UNARY(gelu),
+      BINARY(matmul),  BINARY(add),
+      BINARY(sub),     BINARY(mul),
+      BINARY(maximum), {"softmax", [](const auto& x) { return softmax(x[0], -1); }}};
 #undef UNARY
 #undef BINARY
   return functions.at(op)(x);

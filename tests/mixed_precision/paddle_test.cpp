@@ -244,8 +244,9 @@ TEST_CASE("gradients of several passes add up in f32 with master_grad") {
   const auto gradient = [](bool master_grad) {
     PaddleTraining training({.level = "O2", .master_grad = master_grad, .init_loss_scaling = 1.0});
     for (double part : {2048.0, 1.0}) {
-      backward(training.precision.begin_loss({.optimizers = training.optimizer}).scale(
-          sum(cast(Model(training.module)(full({2}, part, {.dtype = DType::f16})), DType::f32))));
+      backward(training.precision.begin_loss({.optimizers = training.optimizer})
+                   .scale(sum(cast(Model(training.module)(full({2}, part, {.dtype = DType::f16})),
+                                   DType::f32))));
     }
     return training.module->w.grad();
   };
@@ -262,13 +263,13 @@ TEST_CASE("counters go on where they were saved, under Paddle's names") {
   for (double g : {1.0, 1.0, double(INFINITY)}) first.step(g);
   const PrecisionNumbers state = first.precision.state();
   CHECK(state == PrecisionNumbers{{"scale", 1024},
-                                {"incr_ratio", 2},
-                                {"decr_ratio", 0.5},
-                                {"incr_every_n_steps", 3},
-                                {"decr_every_n_nan_or_inf", 2},
-                                {"incr_count", 0},
-                                {"decr_count", 1},
-                                {"use_dynamic_loss_scaling", 1}});
+                                  {"incr_ratio", 2},
+                                  {"decr_ratio", 0.5},
+                                  {"incr_every_n_steps", 3},
+                                  {"decr_every_n_nan_or_inf", 2},
+                                  {"incr_count", 0},
+                                  {"decr_count", 1},
+                                  {"use_dynamic_loss_scaling", 1}});
   second.precision.load(state);
   CHECK(second.step(INFINITY));
   CHECK(second.precision.state().at("scale") == 512);

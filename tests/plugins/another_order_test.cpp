@@ -120,8 +120,7 @@ std::string error_of_two_trainings() {
   });
 }
 TEST_CASE("rank: two trainings by torch_ddp" * doctest::skip()) {
-  check_names_both(error_of_two_trainings<TorchDdp>(), ", bucket 0)",
-                   ", bucket 0 of training 2)");
+  check_names_both(error_of_two_trainings<TorchDdp>(), ", bucket 0)", ", bucket 0 of training 2)");
 }
 TEST_CASE("rank: two trainings by low_level_zero" * doctest::skip()) {
   check_names_both(error_of_two_trainings<LowLevelZero>(), ", bucket 0)",
@@ -132,10 +131,10 @@ TEST_CASE("rank: two trainings by fsdp" * doctest::skip()) {
 }
 
 TEST_CASE("gradients and parameters of equal layers never mix, in whatever order ranks use them") {
-  for (const char* name : {"experts in one order", "experts by torch_ddp",
-                           "experts by low_level_zero", "blocks by fsdp",
-                           "steps by low_level_zero", "two trainings by torch_ddp",
-                           "two trainings by low_level_zero", "two trainings by fsdp"}) {
+  for (const char* name :
+       {"experts in one order", "experts by torch_ddp", "experts by low_level_zero",
+        "blocks by fsdp", "steps by low_level_zero", "two trainings by torch_ddp",
+        "two trainings by low_level_zero", "two trainings by fsdp"}) {
     CAPTURE(name);
     CHECK(failures(Ranks(std::string("rank: ") + name, 2).wait(60)) == "");
   }

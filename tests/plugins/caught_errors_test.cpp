@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <thread>
@@ -96,4 +97,37 @@ TEST_CASE("rank: a step behind half a backward pass" * doctest::skip()) {
 }
 TEST_CASE("gradients of a backward pass that failed are not stepped with") {
   CHECK(failures(Ranks("rank: a step behind half a backward pass", 2).wait(60)) == "");
+}
+
+TEST_CASE("rank: parameters of a pass that failed" * doctest::skip()) {
+  const Model model = Sequential({Linear(6, 6), Linear(6, 3)});
+  bool throws = false;
+  const auto throw_on_demand = [&](Module&, const Tensor&, const Tensor&) -> Tensor {
+    if (throws) fail("no");
+    return {};
+  };
+  model->named_modules().back().second->register_forward_hook(throw_on_demand);
+  Booster booster({.plugin = FsdpPlugin({.wrap = {"0", "1"}})});
+  auto [net, optimizer] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
+  const auto are_away = [&] {
+    return std::ranges::all_of(model.parameters(), [](const NamedTensor& held) {
+      return contains(error_of([&] { held.tensor.to_vector<float>(); }), "is spread over ranks");
+    });
+  };
+  const auto train = [&, &net = net, &optimizer = optimizer] {
+    optimizer.zero_grad();
+    booster.backward(sum(net(ones({2, 6}))), optimizer);
+    optimizer.step();
+  };
+  train();
+  CHECK(are_away());
+  throws = true;
+  CHECK(error_of(train) == "no");
+  CHECK(are_away());
+  throws = false;
+  train();
+  CHECK(are_away());
+}
+TEST_CASE("fsdp gives back the parameters that it gathered for a pass that failed") {
+  CHECK(failures(Ranks("rank: parameters of a pass that failed", 2).wait(60)) == "");
 }

@@ -165,8 +165,8 @@ TEST_CASE("rank: order of use" * doctest::skip()) {
   for (int i = 0; i < 4; ++i) parameters.push_back({"p", ones({1}).requires_grad_()});
   StaticGraph graph;
   graph.begin(parameters);
-  const std::vector<int64_t> mine = world.rank == 0 ? std::vector<int64_t>{3, 0}
-                                                    : std::vector<int64_t>{2, 3};
+  const std::vector<int64_t> mine =
+      world.rank == 0 ? std::vector<int64_t>{3, 0} : std::vector<int64_t>{2, 3};
   for (const int64_t i : mine) graph.reach(i);
   graph.learn(parameters, world.group());
   CHECK(graph.order() == std::vector<int64_t>{2, 3, 0});

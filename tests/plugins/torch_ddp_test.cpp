@@ -90,8 +90,7 @@ void check_equals_one_process(TorchDDPOptions options) {
   take_over(plugin, model, optimizer);
   for (int step = 0; step < 10; ++step) {
     optimizer.zero_grad();
-    run_backward(plugin,
-                 cross_entropy(model(share(inputs(step), world)), share(labels(), world)));
+    run_backward(plugin, cross_entropy(model(share(inputs(step), world)), share(labels(), world)));
     plugin.sync_grads(optimizer);
     optimizer.step();
   }

@@ -23,7 +23,7 @@ struct TrainingState {
 
   std::string precision;
   PrecisionNumbers precision_state, first_precision_state;  // now, and when it was boosted
-  bool precision_by_rank = false;  // each rank has its own tensors
+  bool precision_by_rank = false;                           // each rank has its own tensors
 
   OptimizerState optimizer;  // without its tensors
   LRSchedulerState schedule;

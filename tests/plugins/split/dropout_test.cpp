@@ -54,11 +54,11 @@ void check_dropout_of_stages(const std::string& mode) {
   const bool by_tensor = mode == "split_gather";
   Model model = small_vit();
   const PluginMaker plugin = HybridParallelPlugin({.tp_size = by_tensor ? 2 : 1,
-                                     .pp_size = 2,
-                                     .sp_size = by_tensor ? 1 : 2,
-                                     .sequence_parallelism_mode = mode,
-                                     .stages = {2, 2}},
-                                    world.group());
+                                                   .pp_size = 2,
+                                                   .sp_size = by_tensor ? 1 : 2,
+                                                   .sequence_parallelism_mode = mode,
+                                                   .stages = {2, 2}},
+                                                  world.group());
   const Mesh mesh = plugin()->mesh();
   Booster booster({.plugin = plugin});
   auto [net, optimizer] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));

@@ -64,9 +64,7 @@ Model half_frozen(bool first_half) {
 Model half_without_parameters() { return Sequential({Tanh(), Linear(in_features, 3)}); }
 
 // --- buffers
-Model with_statistics() {
-  return Sequential({BatchNorm2d(2), Tanh(), BatchNorm2d(2), Flatten()});
-}
+Model with_statistics() { return Sequential({BatchNorm2d(2), Tanh(), BatchNorm2d(2), Flatten()}); }
 
 // --- dropout within a sequence region
 Model vit_with_dropout() {
@@ -113,7 +111,8 @@ TEST_CASE("a stage may be frozen or have no parameters, as long as another one t
 
 TEST_CASE("rank: statistics of batches" * doctest::skip()) {
   const Group world = launch_from_env().group();
-  const PluginMaker plugin = HybridParallelPlugin({.pp_size = 2, .num_microbatches = 2, .stages = {2, 2}}, world);
+  const PluginMaker plugin =
+      HybridParallelPlugin({.pp_size = 2, .num_microbatches = 2, .stages = {2, 2}}, world);
   const Mesh mesh = plugin()->mesh();
   const Group copies = mesh.group("data");
   const Model model = with_statistics();
@@ -153,11 +152,11 @@ TEST_CASE("each batch of a pipeline begins with rank 0's buffers on all copies o
 TEST_CASE("rank: dropped tokens" * doctest::skip()) {
   const Group world = launch_from_env().group();
   const PluginMaker plugin = HybridParallelPlugin({.pp_size = 2,
-                                     .sp_size = 2,
-                                     .sequence_parallelism_mode = "ring_attn",
-                                     .num_microbatches = 2,
-                                     .stages = {3, 3}},
-                                    world);
+                                                   .sp_size = 2,
+                                                   .sequence_parallelism_mode = "ring_attn",
+                                                   .num_microbatches = 2,
+                                                   .stages = {3, 3}},
+                                                  world);
   const Mesh mesh = plugin()->mesh();
   const Group tokens = mesh.group("sequence");
   const Model model = vit_with_dropout();

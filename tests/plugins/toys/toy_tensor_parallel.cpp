@@ -36,8 +36,8 @@ NormSharing ToyTensorParallel::norms_of(const Optimizer& optimizer) const {
   const auto norm = [=, group = mesh_.group("tensor")](double power) {
     return norm_over(group, gradients_of(apart), gradients_of(here), power);
   };
-  const auto add = [cuts = cuts_, group = mesh_.group("tensor")](
-                       const Tensor& squares, const Parameters& parameters) {
+  const auto add = [cuts = cuts_, group = mesh_.group("tensor")](const Tensor& squares,
+                                                                 const Parameters& parameters) {
     for (size_t i = 0; i < parameters.size(); ++i)
       if (cut_of(parameters[i], cuts) >= 0)
         group.all_reduce(untracked::narrow(squares, 0, 2 * static_cast<int64_t>(i), 2));

@@ -40,9 +40,12 @@ PassScope ToyZero1::begin(const PassStart& start) {
   if (start.pass == Pass::forward) return {};
   for (Sharded& one : all_) {
     const Tensor& parameter = one.parameter.tensor;
-    if (!parameter.grad().defined()) one.before = {};  // after zero_grad
-    else if (!one.has_local) one.before = parameter.grad();
-    else continue;
+    if (!parameter.grad().defined())
+      one.before = {};  // after zero_grad
+    else if (!one.has_local)
+      one.before = parameter.grad();
+    else
+      continue;
     one.has_local = false;
     clear_grad(parameter);
   }

@@ -125,8 +125,8 @@ std::vector<Ruled> all_rules() {
   all.push_back(ruled(FP16Apex(), DeviceType::cuda, {.level = "O1"}));
   for (const char* level : {"O1", "O2", "OD"})
     for (const char* dtype : {"float16", "bfloat16"})
-      all.push_back(ruled(FP16Paddle({.level = level, .dtype = dtype}),
-                          DeviceType::cuda, {.level = level, .settings = {{"dtype", dtype}}}));
+      all.push_back(ruled(FP16Paddle({.level = level, .dtype = dtype}), DeviceType::cuda,
+                          {.level = level, .settings = {{"dtype", dtype}}}));
   return all;
 }
 
