@@ -126,8 +126,8 @@ void fail_unknown_word(const CLI::App& app, const std::string& word) {
          legal_names(before_value(word), option_names(*at.app)));
   if (const Words names = subcommand_names(*at.app); !names.empty())
     fail("{}: unknown command; got {}{}", at.name, show_text(word), legal_names(word, names));
-  fail("{}: unexpected argument; got {}; `{} --help` shows the usage", at.name, show_text(word),
-       at.name);
+  fail("{}: unexpected argument; got {}, want an option; --help shows them", at.name,
+       show_text(word));
 }
 
 bool parse_command_line(CLI::App& app, const Words& words) {

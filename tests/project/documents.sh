@@ -8,7 +8,8 @@ cd "$1"
 failures=0
 complain() { echo "$1"; failures=$((failures + 1)); }
 
-layers="platform|kernels|core|parallel|mixed_precision|plugins|booster|examples|benchmarks|tests"
+layers="platform|kernels|core|parallel|mixed_precision|plugins|booster|tools|examples|benchmarks"
+layers+="|tests"
 layers+="|docs|scripts"
 documents=(README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs/*.md)
 for document in "${documents[@]}"; do

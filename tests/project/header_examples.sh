@@ -7,8 +7,8 @@ cd "$1"
 
 mapfile -t public < <(scripts/public_headers.sh .)
 ((${#public[@]} > 50)) || { echo "only ${#public[@]} headers are installed"; exit 1; }
-mapfile -t others < <(find kernels core parallel mixed_precision plugins booster -name '*.h' |
-  sort | comm -23 - <(printf '%s\n' "${public[@]}"))
+mapfile -t others < <(find platform kernels core parallel mixed_precision plugins booster tools \
+  -name '*.h' | sort | comm -23 - <(printf '%s\n' "${public[@]}"))
 
 # Functions, outside of classes, and types that these headers declare.
 declared_in() {

@@ -20,7 +20,7 @@ compile_one() {
 export -f compile_one
 
 mapfile -t headers < <(find platform kernels core parallel mixed_precision plugins \
-                         booster examples -name '*.h' -not -path 'kernels/cuda/*' | sort)
+                         booster tools examples -name '*.h' -not -path 'kernels/cuda/*' | sort)
 ((${#headers[@]} > 80)) || { echo "only ${#headers[@]} headers were found"; exit 1; }
 shares=${TEST_SHARES:-0}
 is_drawn() { [[ $shares == all || ,$shares, == *,$(($1 % 11)),* ]]; }

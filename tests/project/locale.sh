@@ -11,7 +11,7 @@ failures=0
 refuse() {
   local found
   found=$(grep -rnE --include='*.h' --include='*.cpp' --include='*.cu' --include='*.cuh' "$2" \
-    platform kernels core parallel mixed_precision plugins booster examples |
+    platform kernels core parallel mixed_precision plugins booster tools examples |
     grep -v "^${3:-none}:" || true)
   [[ -z $found ]] || { echo "$1:"; echo "$found"; failures=1; }
 }

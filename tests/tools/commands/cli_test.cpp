@@ -332,12 +332,34 @@ TEST_CASE("--json gives JSON") {
   CHECK(file.at("metadata").at("key") == "value");
 }
 
+TEST_CASE("the help shows the whole tree of commands, and each command has its own") {
+  const CommandResult tree = run_booster("--help");
+  CHECK(tree.code == 0);
+  CHECK(tree.says("\n    check  "));
+#define COMMAND(name, help)                                                         \
+  {                                                                                 \
+    std::string word = #name;                                                       \
+    std::replace(word.begin(), word.end(), '_', '-');                               \
+    CHECK_MESSAGE(tree.says("\n  " + word + " "), word);                            \
+    CHECK_MESSAGE(run_booster(word + " --help").says("Usage: booster " + word), word); \
+  }
+#include "tools/commands/commands.def"
+}
+
 TEST_CASE("what cannot be understood is named, with the nearest word") {
   CHECK(run_booster("config chek x").says("did you mean check?"));
   CHECK(run_booster("config").says("booster config: no command; want one of check, schema"));
   CHECK(run_booster("--bogus").says("\"--bogus\""));
   CHECK(run_booster("''").code == 2);
-  CHECK(run_booster("inspect a b").says("error: booster inspect: "));
+  CHECK(run_booster("inspect a b").says(
+      "error: booster inspect: unexpected argument; got \"b\", want an option"));
+  CHECK(run_booster("list --jsn").says("booster list: unknown option; got \"--jsn\""));
+  CHECK(run_booster("config check f --librar x").says("did you mean --library?"));
+  CHECK(run_booster("plan --config").says("booster plan: --config needs a value"));
+  CHECK(run_booster("plan --config= x").says("--config needs a value; got an empty one"));
+  CHECK(run_booster("plan --config a --config b").says("--config is given more than once"));
+  CHECK(run_booster("plan --config a --nodes x")
+            .says("booster plan: --nodes: wrong value; got \"x\", want a whole number"));
   CHECK(run_booster("list fp16 --level O1").says("--level belongs to `booster list ops`"));
   CHECK(run_booster("compare-numerics a b --json --csv").code == 2);
   CHECK(run_booster("config --help").code == 0);
