@@ -3,7 +3,7 @@
 #include "booster/boost_arguments.h"
 #include "booster/config/config_agreement.h"
 #include "booster/config/pairing.h"
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 
 #include <fmt/format.h>
 

@@ -7,8 +7,8 @@
 #include "booster/checkpoint/training_checkpoint.h"
 #include "booster/checkpoint/training_parts.h"
 #include "core/tensor/grad_mode.h"
-#include "parallel/groups/gather_text.h"
-#include "platform/terminal_text.h"
+#include "parallel/groups/group.h"
+#include "platform/warn.h"
 
 #include <algorithm>
 

@@ -8,7 +8,6 @@
 #include "booster/report/run_folder.h"
 #include "core/data/images/image.h"
 #include "platform/json/json_text.h"
-#include "platform/terminal_text.h"
 #include "platform/warn.h"
 
 #include <fmt/format.h>

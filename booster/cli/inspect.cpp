@@ -4,7 +4,6 @@
 #include "booster/cli/commands.h"
 #include "booster/cli/inspect_flight.h"
 #include "platform/json/json_document.h"
-#include "platform/terminal_text.h"
 #include "platform/warn.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,6 @@
 #include "booster/cli/commands.h"
 #include "booster/report/page/page.h"
 #include "platform/files/file.h"
-#include "platform/terminal_text.h"
 #include "platform/warn.h"
 
 #include <fmt/format.h>

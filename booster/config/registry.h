@@ -9,7 +9,7 @@
 
 #include "booster/config/checks/other_names.h"
 #include "booster/config/options/idle_options.h"
-#include "parallel/layout.h"
+#include "parallel/mesh.h"
 
 #include <functional>
 #include <memory>

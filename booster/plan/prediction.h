@@ -7,7 +7,7 @@
 
 #include "booster/plan/machine.h"
 #include "booster/plan/model_cost.h"
-#include "parallel/layout.h"
+#include "parallel/mesh.h"
 #include "plugins/pipeline/schedule.h"
 
 #include <string>

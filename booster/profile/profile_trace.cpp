@@ -3,7 +3,7 @@
 // on one machine line up.
 #include "booster/profile/gpu.h"
 #include "booster/profile/profiler.h"
-#include "parallel/groups/gather_text.h"
+#include "parallel/groups/group.h"
 #include "platform/files/file.h"
 
 #include <fmt/format.h>

@@ -3,7 +3,7 @@
 #include "booster/report/drawing/base64.h"
 #include "core/data/images/resize.h"
 #include "platform/files/file.h"
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 // The images that a validation got most wrong, saved with small pictures in a file of the run.
 #pragma once
 
-#include "core/data/datasets/image_dataset.h"
+#include "core/data/datasets/datasets.h"
 
 #include <cstdint>
 #include <filesystem>

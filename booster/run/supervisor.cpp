@@ -6,7 +6,7 @@
 #include "booster/run/sink.h"
 #include "parallel/rendezvous/stopped_processes.h"
 #include "platform/error.h"
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <poll.h>
 #include <sys/wait.h>

@@ -10,8 +10,8 @@
 #include "core/autograd/op_policy.h"
 #include "core/nn/module.h"
 #include "core/optim/optimizer.h"
-#include "parallel/layout.h"
-#include "platform/note_taker.h"
+#include "parallel/mesh.h"
+#include "platform/warn.h"
 
 #include <map>
 #include <memory>

@@ -1,6 +1,6 @@
 #include "parallel/rendezvous/job.h"
 
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <fmt/core.h>
 

@@ -2,7 +2,7 @@
 
 #include "parallel/rendezvous/place.h"
 #include "platform/decimal.h"
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <fmt/core.h>
 

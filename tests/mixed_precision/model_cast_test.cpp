@@ -4,8 +4,7 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/nn/layers.h"
-#include "core/optim/algorithms/adam.h"
-#include "core/optim/algorithms/sgd.h"
+#include "core/optim/optimizers.h"
 #include "mixed_precision/scaling/loss_scaler.h"
 #include "tests/mixed_precision/dtype_of.h"
 

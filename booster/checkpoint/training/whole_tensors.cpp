@@ -4,7 +4,7 @@
 #include "booster/checkpoint/training/rank_tensors.h"
 #include "core/autograd/functions.h"
 #include "core/tensor/grad_mode.h"
-#include "parallel/groups/gather_text.h"
+#include "parallel/groups/group.h"
 #include "platform/json/json_text.h"
 
 #include <nlohmann/json.hpp>

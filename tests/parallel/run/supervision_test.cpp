@@ -2,10 +2,10 @@
 #include <doctest/doctest.h>
 
 #include "booster/run/hang_report.h"
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 #include "parallel/rendezvous/rank_notes.h"
 #include "platform/error.h"
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 #include "tests/parallel/by_hand.h"
 #include "tests/parallel/run/run_tool.h"
 
