@@ -3,7 +3,7 @@
 // BOOSTER_BACKEND selects the backend. Times end when the result has arrived on rank 0.
 #include "benchmarks/report.h"
 #include "benchmarks/timing.h"
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 #include "platform/error.h"
 
 #include <fmt/format.h>

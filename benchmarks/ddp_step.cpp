@@ -8,7 +8,7 @@
 #include "benchmarks/timing.h"
 #include "benchmarks/training.h"
 #include "booster/profile/profiler.h"
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 
 #include <fmt/format.h>
 

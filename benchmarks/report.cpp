@@ -3,7 +3,7 @@
 #include "booster/profile/machine.h"
 #include "kernels/catalogue.h"
 #include "kernels/device/memory.h"
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 #include "platform/arguments/command_line.h"
 #include "platform/error.h"
 #include "platform/threads.h"

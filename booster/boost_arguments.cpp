@@ -1,7 +1,7 @@
 #include "booster/boost_arguments.h"
 
 #include "core/autograd/gradient_keeper.h"
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 #include "booster/config/pairing.h"
 #include "booster/training/session.h"
 #include "core/nn/module_traits.h"
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 
 #include <fmt/format.h>
 

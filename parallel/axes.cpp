@@ -1,4 +1,4 @@
-#include "parallel/axes.h"
+#include "parallel/mesh.h"
 
 #include "platform/error.h"
 

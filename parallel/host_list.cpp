@@ -1,7 +1,7 @@
 #include "parallel/host_list.h"
 
 #include "platform/error.h"
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <charconv>
 

@@ -1,4 +1,4 @@
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 
 #include "parallel/groups/meet.h"
 #include "parallel/host_list.h"

@@ -9,14 +9,87 @@
 // in parallel/rendezvous/rank_notes.h). Thread rules are as for Group.
 #pragma once
 
-#include "parallel/axes.h"
 #include "parallel/groups/group.h"
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace booster {
+
+// --- How a model is distributed, as plain values for both precision strategies and plugins.
+
+// Ranks along each axis; their product is the world's size.
+struct Layout {
+  int data = 1;
+  int tensor = 1;
+  int pipeline = 1;
+  int sequence = 1;
+  int zero_stage = 0;  // 0 none, 1 optimizer state, 2 also gradients, 3 also parameters
+
+  bool is_data_alone() const { return tensor * pipeline * sequence == 1; }
+  int64_t ranks() const { return int64_t{data} * tensor * pipeline * sequence; }
+};
+
+// The ranks over which values are made equal.
+enum class Among : uint8_t {
+  everybody,    // all that train together: for whether a step is skipped
+  same_layers,  // ranks with the same layers or parts of them: for magnitudes of each layer
+};
+
+// A pass through the model. A forward pass is one call of the model; a backward pass is for one
+// loss, or for all microbatches of a pipeline.
+enum class Pass : uint8_t { forward, backward };
+
+// --- Axes: a world's ranks along named axes, as pure arithmetic; parallel/mesh.h adds the groups.
+//
+// Row-major: the last axis varies fastest, as in torch's init_device_mesh. The names are Layout's
+// fields: data, pipeline, sequence, tensor. A plain value; thread-safe.
+
+struct Axis {
+  std::string name;
+  int size;  // -1, for one axis of a list: what the other sizes leave
+};
+
+// Returns a layout's axes, including axes of size 1: data outermost, then pipeline, sequence,
+// tensor. Ranks of one tensor group, which communicate most, are thus adjacent.
+std::vector<Axis> axes_of(const Layout& layout);
+
+class Axes {
+ public:
+  // One rank, no axis.
+  Axes() = default;
+  // The product of the sizes must be `ranks`; otherwise it throws and lists sizes that fit. It also
+  // throws for a size below 1, and for an unknown or repeated name.
+  Axes(int ranks, std::vector<Axis> axes);
+
+  int ranks() const { return ranks_; }
+  // In nesting order, with -1 replaced.
+  const std::vector<Axis>& list() const { return axes_; }
+
+  // An axis that is not in the list has size 1, and every place on it is 0. These and the following
+  // functions throw for an unknown name, and for a rank outside 0 to ranks() - 1.
+  int size(const std::string& axis) const;
+  int place(int rank, const std::string& axis) const;
+  // Returns the ranks whose place differs from this rank's only along `axes`, in ascending order.
+  // Throws for a repeated name.
+  std::vector<int> ranks_along(int rank, const std::vector<std::string>& axes) const;
+
+  // Returns "data 1, tensor 0": the places along axes of more than one rank; "" if there are none.
+  std::string describe(int rank) const;
+  Layout layout() const;
+
+ private:
+  void check_rank(int rank) const;
+  // The difference of ranks between adjacent places along the axis.
+  int stride(const std::string& axis) const;
+
+  int ranks_ = 1;
+  std::vector<Axis> axes_;
+};
+
+// --- the mesh
 
 class Mesh {
  public:
@@ -52,5 +125,36 @@ class Mesh {
   struct State;
   std::shared_ptr<State> state_;
 };
+
+// --- World: this process's rank, read from the environment of its launcher.
+//
+// Launchers: `booster run` and torchrun (RANK, WORLD_SIZE, ...), Open MPI, MPICH and Slurm; without
+// one the process is alone. Thread-safe.
+
+struct World {
+  int rank = 0, size = 1;              // among all processes
+  int local_rank = 0, local_size = 1;  // among this machine's processes
+  std::string launcher = "alone";  // or "torchrun" (and the run tool), "Open MPI", "MPICH", "Slurm"
+  std::string place;  // meeting place of the ranks (parallel/rendezvous/rendezvous.h); "" if alone
+  std::string job;    // what the ranks compare there (parallel/rendezvous/job.h)
+
+  // Returns the group of all ranks. The first call makes it, and all ranks must meet there; every
+  // call in this process returns the same group.
+  Group group() const;
+};
+
+// Reads the World. Throws an error that names the variable if a value is missing, malformed or
+// contradicts another. Unless the number of threads of this thread's kernels is already set, the
+// processes of this machine share its processors from now on. Otherwise each would use all of them.
+World launch_from_env();
+
+// --- Random numbers of ranks: equal where ranks work on one batch, different where their data
+// differ.
+
+// Restarts this rank's default generator (core/tensor/random/random.h). Ranks at different places
+// along the axis data then drop different elements; ranks at one place drop the same ones. Call it
+// after the model has its weights and before the first pass. manual_seed with one seed on all ranks
+// would drop the same elements in all their batches.
+void seed_ranks(uint64_t seed, const Mesh& mesh);
 
 }  // namespace booster

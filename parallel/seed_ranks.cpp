@@ -1,4 +1,4 @@
-#include "parallel/seed_ranks.h"
+#include "parallel/mesh.h"
 
 #include "core/tensor/random/random.h"
 

@@ -1,6 +1,6 @@
 #include "platform/error.h"
 
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <fmt/core.h>
 

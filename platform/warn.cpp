@@ -1,7 +1,5 @@
 #include "platform/warn.h"
 
-#include "platform/terminal_text.h"
-
 #include <cstdio>
 #include <new>
 #include <string>

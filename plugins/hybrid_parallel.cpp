@@ -3,7 +3,7 @@
 #include "core/nn/attention_method.h"
 #include "core/tensor/random/random.h"
 #include "core/tensor/token_layout.h"
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 #include "platform/copies.h"
 #include "plugins/data_axis.h"
 #include "plugins/gradients/rank_norms.h"

@@ -1,6 +1,6 @@
 #include "plugins/low_level_zero.h"
 
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 #include "platform/copies.h"
 
 #include <utility>

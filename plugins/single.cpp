@@ -1,6 +1,6 @@
 #include "plugins/single.h"
 
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 #include "platform/copies.h"
 #include "platform/error.h"
 

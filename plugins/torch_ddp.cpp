@@ -1,7 +1,7 @@
 #include "plugins/torch_ddp.h"
 
 #include "core/autograd/tape.h"
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 #include "platform/copies.h"
 #include "platform/warn.h"
 

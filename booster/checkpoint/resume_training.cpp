@@ -9,8 +9,8 @@
 #include "booster/checkpoint/training_parts.h"
 #include "booster/training/session.h"
 #include "core/tensor/grad_mode.h"
-#include "parallel/groups/gather_text.h"
-#include "platform/terminal_text.h"
+#include "parallel/groups/group.h"
+#include "platform/warn.h"
 
 #include <algorithm>
 

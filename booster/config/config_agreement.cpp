@@ -1,6 +1,6 @@
 #include "booster/config/config_agreement.h"
 
-#include "parallel/groups/gather_text.h"
+#include "parallel/groups/group.h"
 #include "platform/json/json_text.h"
 
 #include <algorithm>

@@ -8,7 +8,7 @@
 #include "booster/training/layer_decay.h"
 #include "kernels/device/memory.h"
 #include "mixed_precision/interface/precision.h"
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 
 #include <fmt/format.h>
 

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "booster/config/options/options.h"
-#include "parallel/layout.h"
+#include "parallel/mesh.h"
 #include "platform/version.h"
 
 #include <filesystem>

@@ -12,7 +12,7 @@
 #include "booster/training/session.h"
 #include "core/tensor/absence.h"
 #include "core/tensor/grad_mode.h"
-#include "parallel/groups/gather_text.h"
+#include "parallel/groups/group.h"
 #include "platform/error.h"
 #include "platform/files/file.h"
 #include "platform/json/json_text.h"

@@ -4,7 +4,7 @@
 #include "booster/profile/gpu.h"
 #include "booster/profile/profile_events.h"
 #include "booster/profile/profiler.h"
-#include "parallel/groups/gather_text.h"
+#include "parallel/groups/group.h"
 #include "platform/files/file.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #include "booster/report/run_files.h"
 
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <fmt/format.h>
 

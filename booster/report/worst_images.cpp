@@ -4,7 +4,7 @@
 #include "core/data/datasets/image_dataset.h"
 #include "core/data/images/resize.h"
 #include "platform/files/file.h"
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <nlohmann/json.hpp>
 

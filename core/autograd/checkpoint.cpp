@@ -1,6 +1,6 @@
 // Activation recomputation: the operations inside fn are not recorded, and fn runs again in the
 // backward pass.
-#include "core/autograd/custom_function.h"
+#include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "core/autograd/tracking.h"
 #include "core/tensor/random/random.h"

@@ -1,4 +1,4 @@
-#include "core/autograd/custom_function.h"
+#include "core/autograd/op_policy.h"
 
 namespace booster {
 namespace {

@@ -5,7 +5,7 @@
 // call these functions in the same order.
 #pragma once
 
-#include "core/tensor/element_range.h"
+#include "core/tensor/shape.h"
 #include "core/tensor/tensor.h"
 
 #include <memory>

@@ -12,6 +12,8 @@
 #include <array>
 #include <functional>
 #include <initializer_list>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -73,12 +75,12 @@ struct OpPolicy {
   bool casts_doubles = false;  // Apex takes f64 for any other floating dtype, torch leaves it alone
   bool bias_apart = false;     // Paddle: a convolution's bias is added by a separate op
   bool rounds_gradients = false;  // of weights, to the lower dtype as torch: see gradient_dtype
-  bool asks_who_made = false;  // some ops have the classes as_made or as_first_made
-  const char* name = "";       // for messages
+  bool asks_who_made = false;     // some ops have the classes as_made or as_first_made
+  const char* name = "";          // for messages
   LinearMethod* linear_method = nullptr;  // not owned; null: none
-  std::vector<Tensor> f32_only = {};    // an op that takes one of these unchanged runs in f32
+  std::vector<Tensor> f32_only = {};      // an op that takes one of these unchanged runs in f32
   std::function<void(Op, DType)> on_cast = {};  // called for each conversion of an argument
-  const OpPolicy* in_guard = nullptr;   // active inside an FP16Guard; null: nothing changes there
+  const OpPolicy* in_guard = nullptr;  // active inside an FP16Guard; null: nothing changes there
 
   OpClass operator[](Op op) const { return classes[static_cast<int>(op)]; }
   void set(Op op, OpClass op_class) { classes[static_cast<int>(op)] = op_class; }
@@ -141,5 +143,47 @@ Tensor cast_copy(const Tensor& leaf, DType dtype);
 void mark_cast_copy_current(const Tensor& leaf, DType dtype);
 // Frees the copies that are kept for a leaf, unless a tape holds them.
 void forget_cast_copies(const Tensor& leaf);
+
+// --- User-defined functions under op policies, like torch's custom_fwd and custom_bwd: the forward
+// may request a dtype, and the backward runs under the same policy as the forward, wherever it is
+// called.
+//
+//   Tensor stable_thing(Tensor x) {
+//     const CustomForward forward({&x}, DType::f32);   // x is now f32, ops inside are not cast
+//     Tensor y = ...;                                  // with NoGradGuard or untracked functions
+//     return record(y, "stable_thing", {x}, [memory = forward.memory()](const Tensor& g,
+//                                                                       Gradients& d) {
+//       const PolicyScope scope = memory.scope();
+//       d[0] = ...;
+//     });
+//   }
+//
+// One object serves one call on one thread.
+
+// The policy of a forward, kept for its backward. It is a copy, so the policy itself may be
+// destroyed.
+class PolicyMemory {
+ public:
+  explicit PolicyMemory(const OpPolicy* policy);
+  // Activates the policy until the scope ends; no policy if the forward ran without one.
+  PolicyScope scope() const;
+
+ private:
+  std::shared_ptr<const OpPolicy> policy_;
+};
+
+class CustomForward {
+ public:
+  // Without `cast_inputs` the forward runs under the active policy. With it and an active policy,
+  // the floating arguments (except f64) on the policy's device are cast to that dtype
+  // (differentiably) and the forward runs without a policy. Without a policy nothing is cast.
+  explicit CustomForward(std::initializer_list<Tensor*> arguments,
+                         std::optional<DType> cast_inputs = std::nullopt);
+  // The policy that backward must run under.
+  PolicyMemory memory() const { return PolicyMemory(current_policy()); }
+
+ private:
+  PolicyScope scope_;
+};
 
 }  // namespace booster

@@ -3,15 +3,65 @@
 // A Dataset is immutable once built; several threads call load() concurrently.
 #pragma once
 
-#include "core/data/dataset_identity.h"
 #include "core/data/images/lazy_image.h"
-#include "core/data/random_stream.h"
 #include "core/tensor/tensor.h"
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 
 namespace booster {
+
+// --- The random numbers of one sample in one epoch: a Philox stream keyed by seed, epoch and
+// sample index, so that augmentation does not depend on workers or order. One stream is for one
+// thread.
+
+class RandomStream {
+ public:
+  RandomStream(uint64_t seed, uint64_t epoch, uint64_t index);
+
+  uint32_t bits();
+  // Uniform in [low, high).
+  double uniform(double low = 0, double high = 1);
+  // A uniform integer of 0 .. n - 1; n is from 1 to 2^32.
+  int64_t below(int64_t n);
+  // Normal with mean 0 and variance 1, by Box and Muller.
+  double normal();
+  // From Beta(a, b), which is in [0, 1]; a and b more than 0, however small.
+  double beta(double a, double b);
+
+ private:
+  double log_gamma(double shape);
+  uint64_t key_;
+  uint64_t block_ = 0;
+  int used_ = 4;
+  uint32_t words_[4] = {};
+};
+
+// --- Distinguishes data sets without reading their samples, so that a training continues only with
+// the data that it was saved with. Values; thread-safe.
+
+struct DatasetIdentity {
+  std::string kind = "data set";
+  int64_t samples = 0;
+  int64_t classes = 0;       // 0: none
+  uint64_t fingerprint = 0;  // of names and labels in their order; 0: unknown
+  friend bool operator==(const DatasetIdentity&, const DatasetIdentity&) = default;
+};
+
+// A hash (FNV-1a, 64 bits) of the added values in their order; the same on every machine.
+class Fingerprint {
+ public:
+  void add(std::string_view bytes);
+  void add(int64_t number);
+  uint64_t value() const { return value_; }
+
+ private:
+  uint64_t value_ = 0xcbf29ce484222325u;
+};
+
+// --- data sets
 
 // An image may be lazy: the loader computes it when it needs it.
 class Sample {
@@ -58,6 +108,23 @@ class TensorDataset : public Dataset {
 
  private:
   Tensor inputs_, targets_;
+};
+
+// --- Batches, and transforms of whole batches as they leave a loader.
+
+struct Batch {
+  Tensor image;  // (n, ...) in the samples' dtype; images are f32 (n, channels, height, width)
+  Tensor label;  // (n) i64, or (n, ...) as the dataset's targets
+};
+
+// Transforms are immutable values, like transforms of single images.
+class BatchTransform {
+ public:
+  virtual ~BatchTransform() = default;
+  // Runs on the batch's device and may change the batch's tensors in place. `epoch` counts from 0.
+  // `random` is the batch's own stream, given by the seed, the epoch, the batch's number and, with
+  // several ranks, the rank.
+  virtual Batch apply(Batch batch, uint64_t epoch, RandomStream& random) const = 0;
 };
 
 }  // namespace booster

@@ -1,4 +1,4 @@
-#include "core/data/dataset_identity.h"
+#include "core/data/dataset.h"
 
 namespace booster {
 

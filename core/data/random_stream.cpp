@@ -2,7 +2,7 @@
 // values.
 #define BOOSTER_VARIANT portable
 
-#include "core/data/random_stream.h"
+#include "core/data/dataset.h"
 
 #include "kernels/numbers/random.h"
 

@@ -1,6 +1,6 @@
-#include "core/data/sampler.h"
+#include "core/data/loader.h"
 
-#include "core/data/random_stream.h"
+#include "core/data/dataset.h"
 #include "platform/error.h"
 
 #include <numeric>

@@ -5,7 +5,7 @@
 // then be joined into one mean (BoosterOptions::loss_mean).
 #pragma once
 
-#include "core/nn/losses.h"
+#include "core/nn/functional.h"
 #include "core/nn/no_options.h"
 
 #include <functional>
@@ -45,7 +45,7 @@ class Criterion {
   Divisor divisor_;
 };
 
-// The losses of core/nn/losses.h with their options. They have no members, so a Criterion can be
+// The losses of core/nn/functional.h with their options. They have no members, so a Criterion can be
 // copied from them.
 struct CrossEntropyLoss : Criterion {
   explicit CrossEntropyLoss(CrossEntropyOptions options = {});

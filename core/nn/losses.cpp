@@ -1,5 +1,5 @@
 // Elementwise losses, composed of differentiable functions.
-#include "core/nn/losses.h"
+#include "core/nn/functional.h"
 
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"

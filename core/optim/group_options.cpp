@@ -1,4 +1,4 @@
-#include "core/optim/group_options.h"
+#include "core/optim/update_rule.h"
 
 #include "platform/error.h"
 

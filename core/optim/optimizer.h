@@ -22,11 +22,10 @@
 // range of each. Together they do what one that owns everything does, bit for bit.
 #pragma once
 
-#include "core/optim/group_options.h"
 #include "core/optim/update_rule.h"
 #include "core/tensor/device_number.h"
-#include "core/tensor/element_range.h"
 #include "core/tensor/named_tensor.h"
+#include "core/tensor/shape.h"
 
 #include <functional>
 #include <initializer_list>

@@ -1,6 +1,7 @@
 // Clipping by an optimizer: by norm in the next step, by value immediately.
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
+#include "kernels/catalogue.h"
 #include "kernels/host/recording.h"
 
 #include <algorithm>

@@ -5,6 +5,7 @@
 #include "kernels/arguments/view.h"
 #include "platform/error.h"
 
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <vector>
@@ -43,7 +44,8 @@ class Shape {
     int64_t n = 1;
     bool exceeds = false;
     for (int i = 0; i < n_; ++i) exceeds |= __builtin_mul_overflow(n, sizes_[i], &n);
-    if (exceeds) [[unlikely]] refuse_too_large();
+    if (exceeds) [[unlikely]]
+      refuse_too_large();
     return n;
   }
   // Returns the strides of a dense row-major tensor of this shape. Errors as for numel, ignoring
@@ -78,6 +80,19 @@ int normal_dim(const char* op, int64_t dim, int ndim);
 // As above, for functions that, as in torch, take a tensor without dimensions as a vector of one
 // element. For it, 0 and -1 give 0, a dimension that its shape does not have.
 int normal_dim_or_only(const char* op, int64_t dim, int ndim);
+
+// --- A range of a tensor's elements by number.
+
+// Elements [begin, end) of a tensor in row-major order; may be none.
+struct ElementRange {
+  int64_t begin = 0, end = 0;
+
+  int64_t size() const { return end - begin; }
+  bool contains(const ElementRange& other) const {
+    return begin <= other.begin && other.end <= end;
+  }
+  friend bool operator==(const ElementRange&, const ElementRange&) = default;
+};
 
 }  // namespace booster
 

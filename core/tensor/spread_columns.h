@@ -4,7 +4,7 @@
 // rank's part first.
 #pragma once
 
-#include "core/tensor/element_range.h"
+#include "core/tensor/shape.h"
 #include "core/tensor/tensor.h"
 
 #include <memory>

@@ -58,7 +58,7 @@ void note_use(const Reference<Storage>& storage);
 void note_change(const Reference<Storage>& storage);
 
 class Tensor;
-class Index;  // core/autograd/indexing.h
+class Index;  // core/autograd/functions.h
 
 // Effect of an in-place call on its target: kept * target + added * source.
 struct InPlaceCall {
@@ -208,7 +208,7 @@ class Tensor {
   // Returns element or slice `index` of the first dimension, from the end if negative; recorded
   // (select).
   Tensor operator[](int64_t index) const;
-  // Returns a part, as Python's brackets do: x[{Slice(1, {}, 2), 0}]. See core/autograd/indexing.h.
+  // Returns a part, as Python's brackets do: x[{Slice(1, {}, 2), 0}]. See core/autograd/functions.h.
   Tensor operator[](std::initializer_list<Index> places) const;
   // As above for one tensor: a mask (bool) or positions (i64).
   Tensor operator[](const Tensor& places) const;

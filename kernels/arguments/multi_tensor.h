@@ -75,13 +75,13 @@ struct AdamStep {
   bool decoupled, maximize;
 };
 
-// torch.optim.RMSprop: see core/optim/algorithms/rmsprop.h.
+// torch.optim.RMSprop: see core/optim/optimizers.h.
 struct RmspropStep {
   double lr, alpha, eps, weight_decay, momentum;
   bool maximize;
 };
 
-// timm's Lamb: see core/optim/algorithms/lamb.h. Every gradient is divided by
+// timm's Lamb: see core/optim/optimizers.h. Every gradient is divided by
 // max(1, norm / max_grad_norm).
 struct LambStep {
   double lr, beta1, beta2, eps, weight_decay;

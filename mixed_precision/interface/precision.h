@@ -13,8 +13,8 @@
 #include "core/autograd/op_policy.h"
 #include "core/nn/module.h"
 #include "core/optim/optimizer.h"
-#include "parallel/layout.h"
-#include "platform/note_taker.h"
+#include "parallel/mesh.h"
+#include "platform/warn.h"
 
 #include <functional>
 #include <map>

@@ -6,10 +6,9 @@
 // thread.
 #pragma once
 
-#include "parallel/operations/buffer.h"
+#include "parallel/operations/operation.h"
 #include "parallel/operations/reduction.h"
 #include "parallel/operations/signature.h"
-#include "parallel/operations/work.h"
 #include "parallel/rendezvous/membership.h"
 #include "platform/error.h"
 

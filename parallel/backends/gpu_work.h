@@ -2,8 +2,7 @@
 #pragma once
 
 #include "kernels/device/event.h"
-#include "parallel/operations/buffer.h"
-#include "parallel/operations/work.h"
+#include "parallel/operations/operation.h"
 
 #include <memory>
 #include <mutex>

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "kernels/arguments/view.h"
-#include "parallel/operations/operation_tag.h"
+#include "parallel/operations/operation.h"
 
 #include <cstdint>
 #include <deque>

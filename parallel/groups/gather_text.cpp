@@ -1,4 +1,4 @@
-#include "parallel/groups/gather_text.h"
+#include "parallel/groups/group.h"
 
 #include <algorithm>
 

@@ -22,10 +22,8 @@
 // thread of a program at a time.
 #pragma once
 
-#include "parallel/operations/buffer.h"
-#include "parallel/operations/operation_tag.h"
+#include "parallel/operations/operation.h"
 #include "parallel/operations/reduction.h"
-#include "parallel/operations/work.h"
 
 #include <memory>
 #include <string>
@@ -122,5 +120,10 @@ class Group {
 
   std::shared_ptr<State> state_;
 };
+
+// --- Gathers every rank's text on every rank, for reports. A collective: all ranks call it.
+
+// Returns the texts by rank.
+std::vector<std::string> gather_text(const std::string& mine, const Group& group);
 
 }  // namespace booster

@@ -1,4 +1,4 @@
-#include "parallel/operations/buffer.h"
+#include "parallel/operations/operation.h"
 
 namespace booster {
 

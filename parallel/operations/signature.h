@@ -1,8 +1,7 @@
 // Signature: a rank's next operation; all ranks of a collective must have the same one.
 #pragma once
 
-#include "parallel/operations/buffer.h"
-#include "parallel/operations/operation_tag.h"
+#include "parallel/operations/operation.h"
 #include "parallel/operations/reduction.h"
 
 #include <cstdint>

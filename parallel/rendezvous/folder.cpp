@@ -3,7 +3,7 @@
 #include "parallel/rendezvous/secret.h"
 #include "parallel/rendezvous/slow_wait.h"
 #include "platform/error.h"
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

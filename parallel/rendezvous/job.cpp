@@ -1,7 +1,7 @@
 #include "parallel/rendezvous/job.h"
 
 #include "platform/environment.h"
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <fmt/core.h>
 

@@ -3,7 +3,7 @@
 #include "parallel/rendezvous/place.h"
 #include "platform/decimal.h"
 #include "platform/environment.h"
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <fmt/core.h>
 

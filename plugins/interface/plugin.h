@@ -10,9 +10,8 @@
 #include "core/data/loader.h"
 #include "core/nn/module.h"
 #include "core/optim/optimizer.h"
-#include "parallel/layout.h"
 #include "parallel/mesh.h"
-#include "platform/note_taker.h"
+#include "platform/warn.h"
 
 #include <functional>
 #include <memory>

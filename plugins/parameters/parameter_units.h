@@ -11,7 +11,7 @@
 
 #include "core/nn/module.h"
 #include "core/tensor/staging.h"
-#include "parallel/layout.h"
+#include "parallel/mesh.h"
 #include "plugins/parameters/rank_parts.h"
 
 #include <functional>

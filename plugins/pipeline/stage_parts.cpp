@@ -3,7 +3,7 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/nn/replace.h"
-#include "parallel/groups/gather_text.h"
+#include "parallel/groups/group.h"
 
 #include <algorithm>
 #include <numeric>

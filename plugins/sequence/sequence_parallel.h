@@ -14,7 +14,6 @@
 #pragma once
 
 #include "core/nn/module.h"
-#include "parallel/layout.h"
 #include "parallel/mesh.h"
 #include "plugins/tensor/rank_split.h"
 #include "plugins/tensor/tensor_plan.h"

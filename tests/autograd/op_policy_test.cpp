@@ -1,6 +1,5 @@
 #include "core/autograd/op_policy.h"
 
-#include "core/autograd/custom_function.h"
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 

@@ -1,6 +1,6 @@
 // Tar and zip files as data sets: they equal the folder from which they were made.
 #include "core/data/archives/archive.h"
-#include "core/data/datasets/image_dataset.h"
+#include "core/data/datasets/datasets.h"
 #include "tests/data/files.h"
 #include "tests/draws.h"
 

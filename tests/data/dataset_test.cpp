@@ -1,4 +1,4 @@
-#include "core/data/datasets/image_dataset.h"
+#include "core/data/datasets/datasets.h"
 #include "tests/data/files.h"
 
 #include <set>

@@ -3,8 +3,7 @@
 #include "core/data/gpu/gpu_batch.h"
 
 #include "core/data/gpu/gpu_image_cache.h"
-#include "core/data/transforms/color_jitter.h"
-#include "core/data/transforms/random_erasing.h"
+#include "core/data/transforms/transforms.h"
 #include "core/tensor/memory/allocator.h"
 #include "kernels/catalogue.h"
 #include "tests/data/pictures.h"

@@ -1,5 +1,5 @@
 // mixup and CutMix against timm: batches for given draws, and the distribution of the draws.
-#include "core/data/transforms/mixup.h"
+#include "core/data/transforms/transforms.h"
 
 #include "core/data/loader.h"
 #include "tests/capture_part.h"

@@ -1,8 +1,5 @@
 // CIFAR-10, MNIST, tokens, and subsets of data sets.
-#include "core/data/datasets/cifar.h"
-#include "core/data/datasets/mnist.h"
-#include "core/data/datasets/subset.h"
-#include "core/data/datasets/token_dataset.h"
+#include "core/data/datasets/datasets.h"
 #include "core/data/loader.h"
 #include "tests/data/files.h"
 

@@ -1,7 +1,7 @@
 // A small folder of images, and what a loader produces from it.
 #pragma once
 
-#include "core/data/datasets/image_dataset.h"
+#include "core/data/datasets/datasets.h"
 #include "core/data/loader.h"
 #include "tests/data/files.h"
 

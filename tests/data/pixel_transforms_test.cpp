@@ -3,8 +3,7 @@
 #include "core/data/images/adjust.h"
 #include "core/data/images/hue.h"
 #include "core/data/images/padding.h"
-#include "core/data/transforms/color_jitter.h"
-#include "core/data/transforms/random_crop.h"
+#include "core/data/transforms/transforms.h"
 #include "tests/data/files.h"
 
 #include <zlib.h>

@@ -1,5 +1,5 @@
 // RandAugment against torchvision's on Pillow's images: pixels, magnitudes and draws.
-#include "core/data/transforms/rand_augment.h"
+#include "core/data/transforms/transforms.h"
 
 #include "tests/data/drawn.h"
 #include "tests/data/files.h"

@@ -1,5 +1,5 @@
 // Random erasing against timm's rectangles, and their new contents.
-#include "core/data/transforms/random_erasing.h"
+#include "core/data/transforms/transforms.h"
 
 #include "tests/data/drawn.h"
 #include "tests/data/files.h"

@@ -1,4 +1,4 @@
-#include "core/data/datasets/image_dataset.h"
+#include "core/data/datasets/datasets.h"
 #include "examples/vit_caltech101/data/make_small_set.h"
 #include "tests/data/files.h"
 

@@ -1,9 +1,7 @@
 // Data sets with all images or tokens in one file, compressed or not. The input's first byte
 // selects the type: 'm' MNIST, 'c' a CIFAR-10 file, else tokens. For MNIST the next four bytes (low
 // byte first) give the size of the images file, which is followed by the labels file.
-#include "core/data/datasets/cifar.h"
-#include "core/data/datasets/mnist.h"
-#include "core/data/datasets/token_dataset.h"
+#include "core/data/datasets/datasets.h"
 #include "tests/fuzz/own_folder.h"
 
 #include <algorithm>

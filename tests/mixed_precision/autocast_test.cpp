@@ -4,7 +4,6 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/nn/functional.h"
-#include "core/nn/losses.h"
 
 #include <doctest/doctest.h>
 

@@ -6,7 +6,7 @@
 #include "core/nn/criterion.h"
 #include "core/nn/layers.h"
 #include "core/nn/models.h"
-#include "core/optim/algorithms/sgd.h"
+#include "core/optim/optimizers.h"
 #include "core/tensor/grad_mode.h"
 #include "tests/nn/golden.h"
 

@@ -4,7 +4,7 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/nn/layers.h"
-#include "core/optim/algorithms/sgd.h"
+#include "core/optim/optimizers.h"
 #include "tests/capture_part.h"
 #include "tests/mixed_precision/weight.h"
 

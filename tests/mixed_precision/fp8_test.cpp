@@ -1,9 +1,9 @@
 // fp8 as a strategy: which layers run in 8 bits, options, errors, and training.
-#include "core/nn/losses.h"
+#include "core/nn/functional.h"
 #include "core/nn/models.h"
 #include "core/nn/models/vit.h"
 #include "core/nn/multi_head_attention.h"
-#include "core/optim/algorithms/adam.h"
+#include "core/optim/optimizers.h"
 #include "tests/mixed_precision/fp8_trial.h"
 
 #include <doctest/doctest.h>

@@ -3,7 +3,7 @@
 
 #include "core/autograd/tape.h"
 #include "core/nn/layers.h"
-#include "core/optim/algorithms/sgd.h"
+#include "core/optim/optimizers.h"
 #include "core/tensor/random/random.h"
 #include "mixed_precision/strategies/fp8.h"
 

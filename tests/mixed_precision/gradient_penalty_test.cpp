@@ -2,7 +2,7 @@
 // on a CPU (tests/golden/make_double_backward.py).
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
-#include "core/optim/algorithms/sgd.h"
+#include "core/optim/optimizers.h"
 #include "mixed_precision/ops/op_policies.h"
 #include "mixed_precision/scaling/loss_scaler.h"
 

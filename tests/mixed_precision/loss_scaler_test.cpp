@@ -2,7 +2,7 @@
 #include "mixed_precision/scaling/loss_scaler.h"
 
 #include "core/autograd/functions.h"
-#include "core/optim/algorithms/sgd.h"
+#include "core/optim/optimizers.h"
 #include "core/tensor/host_reads.h"
 #include "tools/scaler/loss_scale_simulation.h"
 

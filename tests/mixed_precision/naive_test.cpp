@@ -3,7 +3,7 @@
 
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
-#include "core/optim/algorithms/sgd.h"
+#include "core/optim/optimizers.h"
 #include "tests/mixed_precision/weight.h"
 
 #include <doctest/doctest.h>

@@ -4,7 +4,7 @@
 #include "core/autograd/tape.h"
 #include "core/nn/functional.h"
 #include "core/nn/layers.h"
-#include "core/optim/algorithms/sgd.h"
+#include "core/optim/optimizers.h"
 #include "core/tensor/grad_mode.h"
 #include "mixed_precision/strategies/fp16_paddle.h"
 #include "tests/mixed_precision/golden_lines.h"

@@ -1,8 +1,6 @@
 // Captured and replayed optimizer steps.
-#include "core/optim/algorithms/adam.h"
-#include "core/optim/algorithms/lamb.h"
 #include "core/optim/algorithms/registry.h"
-#include "core/optim/algorithms/sgd.h"
+#include "core/optim/optimizers.h"
 #include "core/tensor/capture/captured_work.h"
 #include "core/tensor/random/random.h"
 #include "tests/error_of.h"

@@ -1,6 +1,6 @@
 // Gradient clipping against PyTorch's values, and at the limits of the number range.
-#include "core/optim/algorithms/sgd.h"
 #include "core/optim/clip.h"
+#include "core/optim/optimizers.h"
 #include "tests/optim/golden.h"
 
 #include <limits>

@@ -1,7 +1,6 @@
 // Groups that join an optimizer after its schedule, its clip or its first step.
-#include "core/optim/algorithms/sgd.h"
+#include "core/optim/optimizers.h"
 #include "core/optim/schedules/lr_scheduler.h"
-#include "core/optim/schedules/warmup_schedules.h"
 #include "platform/error.h"
 #include "tests/optim/leaf.h"
 

@@ -1,8 +1,6 @@
 // Schedulers against PyTorch's sequences and the stated formulas, and their edge cases.
-#include "core/optim/algorithms/adam.h"
-#include "core/optim/algorithms/sgd.h"
+#include "core/optim/optimizers.h"
 #include "core/optim/schedules/lr_scheduler.h"
-#include "core/optim/schedules/warmup_schedules.h"
 #include "tests/optim/golden.h"
 
 

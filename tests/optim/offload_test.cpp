@@ -1,7 +1,7 @@
 // Host-side state for parameters on a GPU: whatever a program does, all values are bitwise equal to
 // an optimizer's with everything on the CPU, whose kernels both use.
-#include "core/optim/algorithms/lamb.h"
 #include "core/optim/algorithms/registry.h"
+#include "core/optim/optimizers.h"
 #include "core/optim/parameter_average.h"
 #include "core/tensor/device_number.h"
 #include "core/tensor/grad_mode.h"

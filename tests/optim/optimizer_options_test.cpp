@@ -1,9 +1,7 @@
 // Options and parameters of optimizers and their groups, and what they refuse.
 #include "core/autograd/functions.h"
-#include "core/optim/algorithms/adam.h"
-#include "core/optim/algorithms/lamb.h"
 #include "core/optim/algorithms/registry.h"
-#include "core/optim/algorithms/sgd.h"
+#include "core/optim/optimizers.h"
 #include "platform/error.h"
 #include "tests/optim/leaf.h"
 

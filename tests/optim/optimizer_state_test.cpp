@@ -1,8 +1,6 @@
 // Saved optimizer state: by parameter name, all or nothing, and continuing bit for bit.
-#include "core/optim/algorithms/adam.h"
-#include "core/optim/algorithms/lamb.h"
 #include "core/optim/algorithms/registry.h"
-#include "core/optim/algorithms/sgd.h"
+#include "core/optim/optimizers.h"
 #include "kernels/device/memory.h"
 #include "platform/threads.h"
 #include "tests/error_of.h"

@@ -1,9 +1,7 @@
 // What an optimizer reads, keeps, saves and refuses if it owns a range of a parameter, and the
 // values that it leaves on the device.
 #include "core/autograd/op_policy.h"
-#include "core/optim/algorithms/adam.h"
-#include "core/optim/algorithms/lamb.h"
-#include "core/optim/algorithms/sgd.h"
+#include "core/optim/optimizers.h"
 #include "core/optim/parameter_average.h"
 #include "core/tensor/grad_mode.h"
 #include "core/tensor/host_reads.h"

@@ -1,7 +1,5 @@
 // bf16 parameters without masters: how steps round the values that they write.
-#include "core/optim/algorithms/adam.h"
-#include "core/optim/algorithms/lamb.h"
-#include "core/optim/algorithms/sgd.h"
+#include "core/optim/optimizers.h"
 #include "platform/error.h"
 
 #include <doctest/doctest.h>

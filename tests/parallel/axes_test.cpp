@@ -1,7 +1,7 @@
 // Mesh arithmetic for every rank of every world, against counting.
 #include <doctest/doctest.h>
 
-#include "parallel/axes.h"
+#include "parallel/mesh.h"
 #include "platform/error.h"
 
 #include <algorithm>

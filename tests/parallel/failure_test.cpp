@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "parallel/backends/backend.h"
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 #include "tests/error_of.h"
 #include "tests/parallel/ranks.h"
 #include "tests/tools/run/failed_runs.h"

@@ -1,7 +1,7 @@
 // The flight record: what a rank last did together with others.
 #include "parallel/groups/flight_recorder.h"
 
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 #include "tests/occurrences.h"
 #include "tests/parallel/ranks.h"
 

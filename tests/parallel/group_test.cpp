@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "parallel/backends/backend.h"
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 #include "tests/draws.h"
 #include "tests/parallel/numbers.h"
 #include "tests/parallel/ranks.h"

@@ -1,7 +1,7 @@
 // The meaning of each launcher's variables, and the errors for invalid ones.
 #include <doctest/doctest.h>
 
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 #include "platform/threads.h"
 #include "tests/parallel/ranks.h"
 

@@ -2,7 +2,6 @@
 #include <doctest/doctest.h>
 
 #include "parallel/backends/backend.h"
-#include "parallel/launch.h"
 #include "parallel/mesh.h"
 #include "tests/draws.h"
 #include "tests/error_of.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/catalogue.h"
-#include "parallel/operations/buffer.h"
+#include "parallel/operations/operation.h"
 
 #include <vector>
 

@@ -2,7 +2,7 @@
 // order, wherever the ranks are.
 #include <doctest/doctest.h>
 
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 #include "parallel/rendezvous/machines.h"
 #include "tests/parallel/numbers.h"
 #include "tests/parallel/ranks.h"

@@ -1,7 +1,7 @@
 // Ranks started by hand: two jobs at one MASTER_PORT never mix, and leave nothing.
 #include <doctest/doctest.h>
 
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 #include "tests/parallel/by_hand.h"
 #include "tests/tools/run/run_tool.h"
 

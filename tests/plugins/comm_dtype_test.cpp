@@ -2,7 +2,7 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/random/random.h"
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 #include "plugins/gradients/gradient_buckets.h"
 #include "tests/parallel/ranks.h"
 

@@ -2,8 +2,8 @@
 // first.
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
-#include "core/optim/algorithms/sgd.h"
-#include "parallel/launch.h"
+#include "core/optim/optimizers.h"
+#include "parallel/mesh.h"
 #include "plugins/torch_ddp.h"
 #include "tests/draws.h"
 #include "tests/parallel/ranks.h"

@@ -3,13 +3,12 @@
 
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
+#include "core/nn/functional.h"
 #include "core/nn/layers.h"
-#include "core/nn/losses.h"
 #include "core/nn/models.h"
-#include "core/optim/algorithms/adam.h"
-#include "core/optim/algorithms/sgd.h"
+#include "core/optim/optimizers.h"
 #include "core/tensor/random/random.h"
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 #include "tests/parallel/ranks.h"
 
 #include <doctest/doctest.h>

@@ -7,7 +7,6 @@
 #include "core/data/images/image.h"
 #include "platform/files/file.h"
 #include "platform/json/json_text.h"
-#include "platform/terminal_text.h"
 #include "platform/warn.h"
 #include "tools/commands/commands.h"
 #include "tools/report/run_folder.h"

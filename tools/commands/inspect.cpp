@@ -4,7 +4,6 @@
 #include "booster/checkpoint/safetensors/safetensors.h"
 #include "booster/checkpoint/safetensors/safetensors_file.h"
 #include "platform/json/json_document.h"
-#include "platform/terminal_text.h"
 #include "platform/warn.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/inspect_flight.h"

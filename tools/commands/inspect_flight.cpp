@@ -4,7 +4,7 @@
 #include "booster/checkpoint/folder/checkpoint.h"
 #include "platform/error.h"
 #include "platform/json/json_document.h"
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,4 @@
 #include "platform/files/file.h"
-#include "platform/terminal_text.h"
 #include "platform/warn.h"
 #include "tools/commands/commands.h"
 #include "tools/report/page/page.h"

@@ -4,7 +4,7 @@
 #include "platform/decimal.h"
 #include "platform/error.h"
 #include "platform/files/read_line.h"
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 // parallelism: all_to_all).
 #pragma once
 
-#include "parallel/layout.h"
+#include "parallel/mesh.h"
 #include "plugins/pipeline/schedule.h"
 #include "tools/plan/machine.h"
 #include "tools/plan/model_cost.h"

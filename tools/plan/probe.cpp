@@ -5,7 +5,7 @@
 #include "booster/config/tables/optimizers.h"
 #include "booster/profile/profiler.h"
 #include "core/autograd/functions.h"
-#include "core/nn/losses.h"
+#include "core/nn/functional.h"
 #include "core/nn/module_traits.h"
 #include "core/tensor/memory/allocator.h"
 #include "core/tensor/random/random.h"

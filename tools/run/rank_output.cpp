@@ -1,7 +1,7 @@
 #include "tools/run/rank_output.h"
 
 #include "platform/error.h"
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 
 #include "parallel/rendezvous/stopped_processes.h"
 #include "platform/error.h"
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 #include "tools/run/hang_report.h"
 #include "tools/run/rank_output.h"
 #include "tools/run/signals.h"

@@ -5,7 +5,7 @@
 #include "booster/checkpoint/folder/sharded_writer.h"
 #include "platform/files/file.h"
 #include "platform/json/json_document.h"
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <algorithm>
 #include <cmath>

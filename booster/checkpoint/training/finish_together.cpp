@@ -1,6 +1,6 @@
 #include "booster/checkpoint/training/finish_together.h"
 
-#include "parallel/groups/gather_text.h"
+#include "parallel/groups/group.h"
 #include "parallel/rendezvous/rendezvous.h"
 
 #include <algorithm>

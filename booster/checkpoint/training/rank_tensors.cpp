@@ -1,6 +1,6 @@
 #include "booster/checkpoint/training/rank_tensors.h"
 
-#include "parallel/groups/gather_text.h"
+#include "parallel/groups/group.h"
 #include "platform/json/json_text.h"
 
 #include <fmt/format.h>

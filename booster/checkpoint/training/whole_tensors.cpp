@@ -5,7 +5,7 @@
 #include "booster/training/session.h"
 #include "core/autograd/functions.h"
 #include "core/tensor/grad_mode.h"
-#include "parallel/groups/gather_text.h"
+#include "parallel/groups/group.h"
 #include "platform/json/json_text.h"
 
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 #include "booster/config/tables/lr_schedulers.h"
 
 #include "booster/config/options/options.h"
-#include "core/optim/schedules/warmup_schedules.h"
+#include "core/optim/schedules/lr_scheduler.h"
 
 namespace booster {
 

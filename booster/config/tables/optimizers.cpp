@@ -1,10 +1,7 @@
 #include "booster/config/tables/optimizers.h"
 
 #include "booster/config/options/options.h"
-#include "core/optim/algorithms/adam.h"
-#include "core/optim/algorithms/lamb.h"
-#include "core/optim/algorithms/rmsprop.h"
-#include "core/optim/algorithms/sgd.h"
+#include "core/optim/optimizers.h"
 
 namespace booster {
 

@@ -1,4 +1,4 @@
-#include "core/autograd/indexing.h"
+#include "core/autograd/functions.h"
 
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"

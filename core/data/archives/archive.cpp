@@ -2,7 +2,7 @@
 
 #include "core/data/images/image.h"
 #include "platform/error.h"
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <fmt/ranges.h>
 

@@ -1,7 +1,7 @@
 #include "core/data/archives/archive_file.h"
 
 #include "platform/error.h"
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <cerrno>
 #include <cstring>

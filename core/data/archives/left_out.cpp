@@ -1,6 +1,6 @@
 #include "core/data/archives/left_out.h"
 
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <fmt/format.h>
 

@@ -1,10 +1,9 @@
-#include "core/data/datasets/image_dataset.h"
+#include "core/data/datasets/datasets.h"
 
 #include "core/data/datasets/image_listing.h"
 #include "core/data/gpu/gpu_image_cache.h"
 #include "core/data/images/image_cache.h"
 #include "platform/error.h"
-#include "platform/terminal_text.h"
 #include "platform/warn.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #include "core/data/datasets/image_listing.h"
 
 #include "platform/error.h"
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <fmt/format.h>
 

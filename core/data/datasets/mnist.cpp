@@ -1,4 +1,4 @@
-#include "core/data/datasets/mnist.h"
+#include "core/data/datasets/datasets.h"
 
 #include "core/data/datasets/gzip.h"
 #include "platform/error.h"

@@ -1,4 +1,4 @@
-#include "core/data/datasets/packed_images.h"
+#include "core/data/datasets/datasets.h"
 
 #include "platform/error.h"
 

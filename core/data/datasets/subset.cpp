@@ -1,6 +1,6 @@
-#include "core/data/datasets/subset.h"
+#include "core/data/datasets/datasets.h"
 
-#include "core/data/sampler.h"
+#include "core/data/loader.h"
 #include "platform/error.h"
 
 #include <fmt/ranges.h>

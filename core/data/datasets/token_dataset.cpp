@@ -1,4 +1,4 @@
-#include "core/data/datasets/token_dataset.h"
+#include "core/data/datasets/datasets.h"
 
 #include "platform/error.h"
 

@@ -3,7 +3,7 @@
 #include "core/data/images/decoders.h"
 #include "core/data/images/image_file.h"
 #include "platform/error.h"
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "core/data/transforms/color_jitter.h"
+#include "core/data/transforms/transforms.h"
 
 #include "core/data/images/adjust.h"
 #include "core/data/images/hue.h"

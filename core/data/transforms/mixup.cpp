@@ -1,4 +1,4 @@
-#include "core/data/transforms/mixup.h"
+#include "core/data/transforms/transforms.h"
 
 #include "platform/error.h"
 

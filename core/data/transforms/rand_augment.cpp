@@ -1,4 +1,4 @@
-#include "core/data/transforms/rand_augment.h"
+#include "core/data/transforms/transforms.h"
 
 #include "core/data/images/adjust.h"
 #include "platform/error.h"

@@ -1,4 +1,4 @@
-#include "core/data/transforms/random_crop.h"
+#include "core/data/transforms/transforms.h"
 
 #include "platform/error.h"
 

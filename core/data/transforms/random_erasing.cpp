@@ -1,4 +1,4 @@
-#include "core/data/transforms/random_erasing.h"
+#include "core/data/transforms/transforms.h"
 
 #include "core/data/transforms/rounding.h"
 #include "platform/error.h"

@@ -1,9 +1,6 @@
 #include "core/optim/algorithms/registry.h"
 
-#include "core/optim/algorithms/adam.h"
-#include "core/optim/algorithms/lamb.h"
-#include "core/optim/algorithms/rmsprop.h"
-#include "core/optim/algorithms/sgd.h"
+#include "core/optim/optimizers.h"
 #include "platform/error.h"
 
 namespace booster {

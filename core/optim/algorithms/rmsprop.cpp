@@ -1,4 +1,6 @@
-#include "core/optim/algorithms/rmsprop.h"
+#include "core/optim/optimizers.h"
+
+#include "kernels/catalogue.h"
 
 namespace booster {
 namespace {

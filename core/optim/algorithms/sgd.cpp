@@ -1,5 +1,6 @@
-#include "core/optim/algorithms/sgd.h"
+#include "core/optim/optimizers.h"
 
+#include "kernels/catalogue.h"
 #include "platform/error.h"
 
 namespace booster {

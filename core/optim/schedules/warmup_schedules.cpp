@@ -1,4 +1,4 @@
-#include "core/optim/schedules/warmup_schedules.h"
+#include "core/optim/schedules/lr_scheduler.h"
 
 #include "core/optim/schedules/formula_schedule.h"
 

@@ -4,7 +4,7 @@
 #include "parallel/rendezvous/secret.h"
 #include "platform/blocked_signals.h"
 #include "platform/error.h"
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <poll.h>
 

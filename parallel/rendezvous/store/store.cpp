@@ -6,7 +6,7 @@
 #include "parallel/rendezvous/store/silence.h"
 #include "platform/blocked_signals.h"
 #include "platform/error.h"
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <poll.h>
 

@@ -2,7 +2,7 @@
 // each.
 #pragma once
 
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 #include "tests/booster/loop/sequence.h"
 
 #include <string>

@@ -1,7 +1,7 @@
 // Ranks with one GPU each, real or emulated (tests/cuda_on_host).
 #pragma once
 
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 #include "tests/on_gpu.h"
 #include "tests/parallel/ranks.h"
 

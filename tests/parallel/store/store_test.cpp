@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "parallel/groups/group.h"
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 #include "parallel/rendezvous/secret.h"
 #include "parallel/rendezvous/store/socket.h"
 #include "parallel/rendezvous/store/store.h"

@@ -1,5 +1,5 @@
 // Strangers at a port do not stop a job's work.
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 #include "parallel/rendezvous/store/store.h"
 #include "platform/error.h"
 #include "tests/parallel/ranks.h"

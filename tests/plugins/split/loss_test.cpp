@@ -2,11 +2,11 @@
 // else a program does with the logits; if it does nothing else, the whole logits are never made.
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
-#include "core/nn/losses.h"
+#include "core/nn/functional.h"
 #include "core/tensor/absence.h"
 #include "core/tensor/grad_mode.h"
 #include "core/tensor/random/random.h"
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 #include "plugins/tensor/rank_split.h"
 #include "tests/draws.h"
 #include "tests/plugins/spread_runs.h"

@@ -2,7 +2,6 @@
 // each op run.
 #include "core/autograd/functions.h"
 #include "core/nn/functional.h"
-#include "core/nn/losses.h"
 #include "mixed_precision/ops/op_table.h"
 #include "tools/explain/result_rules.h"
 #include "mixed_precision/strategies/bf16.h"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "booster/booster.h"
-#include "core/nn/losses.h"
+#include "core/nn/functional.h"
 #include "core/tensor/memory/allocator.h"
 #include "core/tensor/random/random.h"
 

@@ -1,10 +1,10 @@
 // The run tool when things go wrong: which rank it names, what continues, and what remains.
 #include <doctest/doctest.h>
 
-#include "parallel/launch.h"
+#include "parallel/mesh.h"
 #include "parallel/rendezvous/rank_notes.h"
 #include "platform/error.h"
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 #include "tests/parallel/by_hand.h"
 #include "tests/tools/run/run_tool.h"
 #include "tools/run/hang_report.h"
