@@ -90,7 +90,7 @@ void write_worst_images(const std::filesystem::path& file, int64_t step,
 
 // --- names of files and classes are untrusted
 // Returns the text escaped for an element or a quoted attribute, without markup. Terminal control
-// characters and invalid UTF-8 are written out (platform/terminal_text.h).
+// characters and invalid UTF-8 are written out (platform/warn.h).
 std::string markup_text(std::string_view text);
 
 // Returns a table; cells are markup. Rows with fewer cells than `head` end early.

@@ -1,7 +1,7 @@
 #include "booster/report/run_files.h"
 
 #include "booster/report/base64.h"
-#include "core/data/datasets/image_dataset.h"
+#include "core/data/datasets/datasets.h"
 #include "core/data/images/resize.h"
 #include "platform/files/file.h"
 #include "platform/warn.h"

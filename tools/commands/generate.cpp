@@ -3,7 +3,7 @@
 #include "core/text/tokenizer.h"
 #include "platform/error.h"
 #include "platform/json/json_document.h"
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 #include "tools/commands/commands.h"
 
 #include <CLI/CLI.hpp>

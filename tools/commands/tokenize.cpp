@@ -1,6 +1,6 @@
 #include "core/text/tokenize_files.h"
 #include "platform/error.h"
-#include "platform/terminal_text.h"
+#include "platform/warn.h"
 #include "tools/commands/commands.h"
 
 #include <CLI/CLI.hpp>
