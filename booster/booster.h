@@ -13,6 +13,18 @@
 //     lr.step(report);
 //   }
 //
+// Read these first; the others are for details:
+//   booster/booster.h                          Booster: boost, backward, save and load
+//   core/tensor/tensor.h                       Tensor: shape, values, members
+//   core/autograd/functions.h                  differentiable functions of tensors
+//   core/nn/functional.h                       functions of layers, and losses
+//   core/nn/module.h                           Module and Model: parameters, state, hooks
+//   core/nn/layers.h                           Linear, Conv2d, Sequential and other layers
+//   core/optim/optimizer.h                     Optimizer: groups, steps, clips, state
+//   core/data/loader.h                         DataLoader and samplers
+//   booster/config/config.h                    Config: options in files and on command lines
+//   booster/checkpoint/training_checkpoint.h   saving and resuming a training
+//
 // This header is the whole library: programs include nothing else. A Booster may boost several
 // models, in one call or in separate calls that do not affect each other. One thread at a time.
 #pragma once
@@ -29,6 +41,7 @@
 #include "booster/training/boosted.h"
 #include "booster/training/layer_decay.h"
 #include "booster/training/metrics.h"
+#include "core/autograd/backward.h"
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"

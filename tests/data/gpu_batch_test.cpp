@@ -3,6 +3,7 @@
 #include "core/data/gpu/gpu_batch.h"
 
 #include "core/data/gpu/gpu_image_cache.h"
+#include "core/data/images/image_plan.h"
 #include "core/data/transforms/transforms.h"
 #include "core/tensor/memory/allocator.h"
 #include "kernels/catalogue.h"

@@ -3,6 +3,7 @@
 #include "core/data/datasets/image_listing.h"
 #include "core/data/gpu/gpu_image_cache.h"
 #include "core/data/images/image_cache.h"
+#include "core/data/images/stored_image.h"
 #include "platform/error.h"
 #include "platform/warn.h"
 

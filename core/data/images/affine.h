@@ -8,8 +8,6 @@
 
 namespace booster {
 
-enum class AffineFilter { nearest, bilinear };
-
 // The source (x', y') of a pixel (x, y), both at pixel centres:
 //   x' = m[0] x + m[1] y + m[2]
 //   y' = m[3] x + m[4] y + m[5]

@@ -2,7 +2,7 @@
 // LazyImage::write() computes.
 #pragma once
 
-#include "core/data/images/resize.h"
+#include "core/data/images/lazy_image.h"
 #include "core/data/images/stored_image.h"
 
 #include <array>
@@ -20,11 +20,6 @@ struct ImagePlan {
     int count;
     std::vector<int32_t> first, weights;
   };
-  struct Erased {
-    Box box;
-    std::vector<float> values;  // one per channel, or channels x height x width
-  };
-
   std::shared_ptr<const StoredImage> stored;  // null if pixels were changed on the host
   std::shared_ptr<const Image> pixels;        // null: only `stored` has the pixels
   int source_width = 0, source_channels = 1;  // rows have no gaps
@@ -35,7 +30,7 @@ struct ImagePlan {
   bool is_flipped = false;
   int channels = 1;
   std::array<std::array<float, 256>, 3> values;
-  std::vector<Erased> erased;
+  std::vector<ErasedBox> erased;
 
   int width() const { return passes.empty() ? part.width : passes.back().columns; }
   int height() const { return passes.empty() ? part.height : passes.back().rows; }

@@ -1,5 +1,8 @@
 #include "core/data/images/lazy_image.h"
 
+#include "core/data/images/image_plan.h"
+#include "core/data/images/resize.h"
+#include "core/data/images/stored_image.h"
 #include "platform/error.h"
 
 #include <algorithm>

@@ -7,9 +7,6 @@
 #pragma once
 
 #include "core/data/images/image.h"
-#include "core/data/images/image_plan.h"
-#include "core/data/images/resize.h"
-#include "core/data/images/stored_image.h"
 
 #include <array>
 #include <functional>
@@ -18,6 +15,16 @@
 #include <vector>
 
 namespace booster {
+
+struct ImagePlan;   // image_plan.h: the pending work as plain data
+struct PixelView;   // resize.h
+class StoredImage;  // stored_image.h: pixels that a GPU may hold
+
+// Values that replace a part of an image: one per channel, or channels x height x width.
+struct ErasedBox {
+  Box box;
+  std::vector<float> values;
+};
 
 class LazyImage {
  public:
@@ -68,8 +75,6 @@ class LazyImage {
   };
   struct Workshop;
 
-  using Erased = ImagePlan::Erased;
-
   const Image& source() const;
   void settle();
   void check_not_erased(const char* what) const;
@@ -88,7 +93,7 @@ class LazyImage {
   Box window_;  // visible part of the last stage
   bool flipped_ = false, rgb_ = false, is_tensor_ = false;
   std::array<std::array<float, 256>, 3> values_;  // of each byte, per channel; valid once a tensor
-  std::vector<Erased> erased_;
+  std::vector<ErasedBox> erased_;
 };
 
 }  // namespace booster

@@ -12,14 +12,6 @@
 
 namespace booster {
 
-enum class Interpolation { bilinear, bicubic };
-
-// A rectangle of whole pixels.
-struct Box {
-  int left = 0, top = 0, width = 0, height = 0;
-  friend bool operator==(const Box&, const Box&) = default;
-};
-
 // Resizes the part `box` of an image; pixels outside the box have no effect. Throws an error of
 // kind usage if the box is empty or outside the image, or if a size is below 1.
 Image resize(const Image& image, int width, int height,

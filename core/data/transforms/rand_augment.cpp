@@ -1,6 +1,7 @@
 #include "core/data/transforms/transforms.h"
 
 #include "core/data/images/adjust.h"
+#include "core/data/images/affine.h"
 #include "platform/error.h"
 
 #include <cmath>

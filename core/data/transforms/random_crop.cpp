@@ -1,5 +1,6 @@
 #include "core/data/transforms/transforms.h"
 
+#include "core/data/images/padding.h"
 #include "platform/error.h"
 
 #include <algorithm>

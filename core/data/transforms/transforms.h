@@ -6,10 +6,7 @@
 #pragma once
 
 #include "core/data/dataset.h"
-#include "core/data/images/affine.h"
 #include "core/data/images/lazy_image.h"
-#include "core/data/images/padding.h"
-#include "core/data/images/resize.h"
 
 #include <array>
 #include <concepts>
