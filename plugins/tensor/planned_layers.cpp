@@ -2,6 +2,7 @@
 
 #include "core/nn/layers.h"
 #include "platform/error.h"
+#include "plugins/tensor/tensor_plan.h"
 
 #include <map>
 

@@ -2,6 +2,7 @@
 
 #include "booster/config/builtins.h"
 #include "booster/config/options/option_fields.h"
+#include "plugins/tensor/tensor_plan.h"
 
 #include <algorithm>
 
