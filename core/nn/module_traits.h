@@ -1,5 +1,5 @@
-// Traits: what a model says about itself, so that the library names no model. Plugins cut it by
-// them, the planner measures it, and weights find their place in its files.
+// Traits: what a model says about itself, so that the library names no model. Plugins, the planner
+// and files of weights read them.
 //
 //   ModuleTraits Encoder::traits() const override {
 //     return {.tensor_plan = {{"blocks.*.fc1", {.style = SplitStyle::column}},
@@ -9,9 +9,9 @@
 //             .features = 192};
 //   }
 //
-// Every trait may be left out: the library then refuses what it would need it for, or asks the
-// config. Names are relative to the module that returns them, so traits hold wherever it lies in a
-// larger model. docs/add-a-model.md shows a complete model.
+// Every trait may be left out: what needs it then throws, or reads an option of the config. Names
+// are relative to the module that returns them, so traits hold wherever it lies in a larger model.
+// docs/add-a-model.md has a table of them.
 #pragma once
 
 #include "core/nn/module.h"
@@ -72,8 +72,8 @@ struct ModuleTraits {
   int64_t tokens = 0;        // that blocks get, whatever the input; 0: the input determines it
   int token_dimension = -1;  // dimension of the input that counts tokens; -1: none does
   int64_t features = 0;      // of each token, between blocks
-  // Work inside a block depends on no token's position, and no other module uses its parameters.
-  // Checks of both are then left out; they would turn fused functions off.
+  // Blocks depend on no token's position, and no other module uses their parameters. Sequence
+  // parallelism then omits its checks of both, which turn fused functions off.
   bool position_free = false;
 
   // --- weights
@@ -88,7 +88,7 @@ struct ModuleTraits {
 
   // --- scope
   bool several_models = false;  // the parts are models of their own, which are called separately
-  // These traits do not hold inside of another module, which may call the parts one by one.
+  // Traits do not hold inside another module, which may call the parts one by one.
   bool alone_only = false;
 };
 

@@ -2,7 +2,7 @@
 // or are temporarily away:
 //
 //   Model model;
-//   { const LazyInit lazy; model = VisionTransformer(options); }  // no memory so far
+//   { const LazyInit lazy; model = models::vit(name); }  // no memory so far
 //
 // A tensor made under LazyInit gets its memory and its initial values at its first read or write.
 // The values do not depend on LazyInit or on the order of first uses: each draw reserves its place

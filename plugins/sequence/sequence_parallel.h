@@ -13,10 +13,9 @@
 //                 (ring_attention.h), so the number of ranks need not divide the heads.
 #pragma once
 
-#include "core/nn/module.h"
+#include "core/nn/module_traits.h"
 #include "parallel/mesh.h"
 #include "plugins/tensor/rank_split.h"
-#include "plugins/tensor/tensor_plan.h"
 
 #include <functional>
 #include <memory>

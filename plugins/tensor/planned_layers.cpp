@@ -3,6 +3,7 @@
 #include "core/nn/layers.h"
 #include "platform/error.h"
 #include "platform/name_pattern.h"
+#include "plugins/tensor/tensor_plan.h"
 
 #include <map>
 

@@ -1,7 +1,7 @@
 // Finds the layers of a model that a tensor plan names.
 #pragma once
 
-#include "plugins/tensor/tensor_plan.h"
+#include "core/nn/module_traits.h"
 
 #include <string>
 #include <vector>

@@ -5,6 +5,7 @@
 #include "platform/error.h"
 #include "plugins/tensor/planned_layers.h"
 #include "plugins/tensor/rank_split.h"
+#include "plugins/tensor/tensor_plan.h"
 
 #include <algorithm>
 

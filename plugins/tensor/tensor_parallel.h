@@ -6,10 +6,9 @@
 #pragma once
 
 #include "core/autograd/layer_split.h"
-#include "core/nn/module.h"
+#include "core/nn/module_traits.h"
 #include "parallel/groups/group.h"
 #include "plugins/parameters/rank_parts.h"
-#include "plugins/tensor/tensor_plan.h"
 
 #include <functional>
 #include <map>

@@ -2,6 +2,7 @@
 
 #include "booster/config/builtins.h"
 #include "booster/config/options/options.h"
+#include "plugins/tensor/tensor_plan.h"
 
 #include <algorithm>
 
