@@ -34,7 +34,7 @@ inline void in_pass(Precision& precision, const Optimizer& optimizer,
                     const std::function<void()>& backward) {
   const LossPass pass = precision.begin_loss({.optimizers = optimizer});
   backward();
-  const SharedNumbers shared = pass.end({});
+  const SharedNumbers shared = pass.end ? pass.end({}) : SharedNumbers{};
   if (shared.agreed) shared.agreed();
 }
 
