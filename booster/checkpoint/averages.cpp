@@ -2,7 +2,7 @@
 
 #include "booster/checkpoint/training/finish_together.h"
 #include "booster/checkpoint/training/whole_tensors.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 
 #include <string_view>
 #include <utility>

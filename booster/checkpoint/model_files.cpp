@@ -5,7 +5,7 @@
 #include "booster/checkpoint/training/finish_together.h"
 #include "booster/checkpoint/training/whole_tensors.h"
 #include "core/nn/file_form.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 #include "platform/files/file.h"
 #include "platform/json/json_document.h"
 

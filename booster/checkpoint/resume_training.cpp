@@ -6,7 +6,7 @@
 #include "booster/checkpoint/training/whole_tensors.h"
 #include "booster/checkpoint/training_checkpoint.h"
 #include "booster/checkpoint/training_parts.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 #include "parallel/groups/group.h"
 #include "platform/warn.h"
 

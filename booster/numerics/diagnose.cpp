@@ -8,7 +8,7 @@
 #include "booster/numerics/overflow.h"
 #include "booster/numerics/quantization.h"
 #include "core/tensor/absence.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 #include "parallel/groups/group.h"
 #include "platform/error.h"
 #include "platform/files/file.h"

@@ -1,6 +1,6 @@
 #include "booster/training/boosted.h"
 
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 #include "platform/trace.h"
 
 namespace booster {

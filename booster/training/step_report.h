@@ -1,7 +1,7 @@
 // The result of a step. Values stay on the device until they are read.
 #pragma once
 
-#include "core/tensor/named_tensor.h"
+#include "core/tensor/tensor.h"
 #include "mixed_precision/interface/precision.h"
 
 #include <memory>

@@ -2,7 +2,6 @@
 
 #include "core/autograd/gradient_keeper.h"
 #include "core/autograd/tape.h"
-#include "core/nn/replace.h"
 #include "core/tensor/absence.h"
 #include "platform/trace.h"
 

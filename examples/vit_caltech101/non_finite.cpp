@@ -1,5 +1,7 @@
 #include "examples/vit_caltech101/non_finite.h"
 
+#include "core/tensor/absence.h"
+
 #include <fmt/format.h>
 
 #include <cmath>

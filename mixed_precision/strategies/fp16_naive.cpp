@@ -2,7 +2,7 @@
 
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 #include "mixed_precision/interface/model_cast.h"
 #include "mixed_precision/scaling/loss_scale_presets.h"
 

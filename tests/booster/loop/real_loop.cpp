@@ -1,6 +1,7 @@
 #include "tests/booster/loop/real_loop.h"
 
 #include "booster/booster.h"
+#include "core/tensor/absence.h"
 #include "tests/booster/loop/plain_model.h"
 #include "tests/strategy_levels.h"
 

@@ -2,6 +2,7 @@
 #include "booster/booster.h"
 #include "booster/profile/machine.h"
 #include "booster/training/step_range.h"
+#include "core/tensor/memory/allocator.h"
 #include "examples/vit_caltech101/program_config.h"
 #include "kernels/catalogue.h"
 #include "tests/booster/profile/profile_row.h"
