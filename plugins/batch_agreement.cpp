@@ -1,7 +1,7 @@
 #include "plugins/batch_agreement.h"
 
-#include "core/tensor/grad_mode.h"
 #include "core/tensor/spread_columns.h"
+#include "core/tensor/tensor.h"
 
 #include <algorithm>
 #include <cmath>

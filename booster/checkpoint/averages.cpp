@@ -4,7 +4,7 @@
 #include "booster/checkpoint/training/whole_tensors.h"
 #include "booster/checkpoint/training_checkpoint.h"
 #include "booster/training/session.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 
 #include <string_view>
 #include <utility>

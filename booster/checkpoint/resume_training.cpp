@@ -8,7 +8,7 @@
 #include "booster/checkpoint/training_checkpoint.h"
 #include "booster/checkpoint/training_parts.h"
 #include "booster/training/session.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 #include "parallel/groups/group.h"
 #include "platform/warn.h"
 

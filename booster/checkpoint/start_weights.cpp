@@ -4,7 +4,7 @@
 #include "booster/checkpoint/safetensors/safetensors.h"
 #include "core/nn/functional.h"
 #include "core/nn/module_traits.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 
 #include <fmt/ranges.h>
 

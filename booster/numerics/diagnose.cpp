@@ -11,7 +11,7 @@
 #include "booster/numerics/tensor_checker.h"
 #include "booster/training/session.h"
 #include "core/tensor/absence.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 #include "parallel/groups/group.h"
 #include "platform/error.h"
 #include "platform/files/file.h"

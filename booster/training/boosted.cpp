@@ -1,7 +1,7 @@
 #include "booster/training/boosted.h"
 
 #include "booster/training/session.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 #include "platform/trace.h"
 
 namespace booster {

@@ -4,7 +4,7 @@
 #include "core/autograd/gradient_keeper.h"
 #include "core/autograd/op_policy.h"
 #include "core/optim/clip.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 
 #include <utility>
 

@@ -3,7 +3,7 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/optim/clip.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 
 #include <algorithm>
 #include <bit>

@@ -3,7 +3,7 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/data/joined_shares.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 #include "platform/error.h"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 #include "core/autograd/observer.h"
 #include "core/autograd/tracking.h"
 #include "core/tensor/channels_last.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 
 namespace booster {
 

@@ -16,7 +16,6 @@
 
 #include "core/autograd/backward.h"
 #include "core/autograd/observer.h"
-#include "core/tensor/grad_mode.h"
 #include "core/tensor/tensor.h"
 
 #include <functional>

@@ -4,7 +4,7 @@
 #include "core/autograd/op_policy.h"
 #include "core/nn/arguments.h"
 #include "core/nn/target_weights.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 
 namespace booster {
 namespace {

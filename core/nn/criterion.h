@@ -45,8 +45,8 @@ class Criterion {
   Divisor divisor_;
 };
 
-// The losses of core/nn/functional.h with their options. They have no members, so a Criterion can be
-// copied from them.
+// The losses of core/nn/functional.h with their options. They have no members, so a Criterion can
+// be copied from them.
 struct CrossEntropyLoss : Criterion {
   explicit CrossEntropyLoss(CrossEntropyOptions options = {});
   explicit CrossEntropyLoss(NoOptions) : CrossEntropyLoss() {}

@@ -4,7 +4,6 @@
 #include "core/autograd/op_recorder.h"
 #include "core/autograd/tape.h"
 #include "core/nn/module_traits.h"
-#include "core/nn/replace.h"
 #include "core/tensor/absence.h"
 #include "platform/trace.h"
 

@@ -16,8 +16,8 @@
 // for one thread at a time.
 #pragma once
 
-#include "core/tensor/memory/memory_tag.h"
-#include "core/tensor/named_tensor.h"
+#include "core/tensor/memory/memory_report.h"
+#include "core/tensor/tensor.h"
 
 #include <functional>
 #include <initializer_list>
@@ -245,6 +245,9 @@ class Module : public std::enable_shared_from_this<Module> {
 // sees the change.
 void convert_(const Tensor& x, DType dtype);
 void convert_(const Tensor& x, Device device);
+// Gives x a copy of `numbers`, of x's dtype and device and of any shape. Every handle to x sees
+// them, and x's gradient is dropped. An optimizer that has x must not hold state for it yet.
+void replace_(const Tensor& x, const Tensor& numbers);
 
 // A shared handle to a module of any kind.
 class Model {

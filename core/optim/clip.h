@@ -4,7 +4,7 @@
 // clips throw on gradients of a boosted training, whose optimizer clips by itself.
 #pragma once
 
-#include "core/tensor/named_tensor.h"
+#include "core/tensor/tensor.h"
 
 namespace booster {
 

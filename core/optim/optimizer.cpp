@@ -4,7 +4,7 @@
 #include "core/autograd/tape.h"
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 #include "platform/error.h"
 
 namespace booster {

@@ -23,9 +23,8 @@
 #pragma once
 
 #include "core/optim/update_rule.h"
-#include "core/tensor/device_number.h"
-#include "core/tensor/named_tensor.h"
 #include "core/tensor/shape.h"
+#include "core/tensor/tensor.h"
 
 #include <functional>
 #include <initializer_list>

@@ -3,6 +3,7 @@
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
 #include "core/optim/step_copies.h"
+#include "core/tensor/device_number.h"
 #include "kernels/catalogue.h"
 #include "kernels/host/recording.h"
 

@@ -47,12 +47,47 @@ LazyInit::LazyInit() : before_(std::exchange(lazy_init, true)) {}
 LazyInit::~LazyInit() { lazy_init = before_; }
 bool LazyInit::is_active() { return lazy_init; }
 
+const std::string& Absence::refusal() const {
+  static const std::string none;
+  const auto* away = std::get_if<KeptAway>(&state_);
+  return away ? away->refusal : none;
+}
+
+void Absence::keep_away(std::string refusal) {
+  if (refusal.empty()) state_ = MadeOnUse();
+  else state_ = KeptAway{std::move(refusal)};
+}
+
+std::vector<WriteOnUse> Absence::take_writes() {
+  std::vector<WriteOnUse> writes;
+  if (auto* gathered = std::get_if<GatheredOnUse>(&state_)) {
+    writes.push_back(std::move(gathered->write));
+    state_ = MadeOnUse();
+  } else if (auto* made = std::get_if<MadeOnUse>(&state_)) {
+    writes.swap(made->writes);
+  }
+  return writes;
+}
+
+bool Absence::add_write(WriteOnUse write) {
+  if (std::holds_alternative<KeptAway>(state_)) return false;
+  std::vector<WriteOnUse> writes = take_writes();
+  writes.push_back(std::move(write));
+  make_on_use(std::move(writes));
+  return true;
+}
+
+const SpreadColumns* Absence::spread() const {
+  const auto* gathered = std::get_if<GatheredOnUse>(&state_);
+  return gathered ? &gathered->columns : nullptr;
+}
+
 void Storage::use() {
-  check(absence->refusal.empty(), "{}", absence->refusal);
+  check(absence->refusal().empty(), "{}", absence->refusal());
   kernels::refuse_to_record("the first use of a tensor without memory",
                             "because each replay would give it its initial numbers",
                             "to run the work once before the capture");
-  const auto writes = std::exchange(absence->writes, {});
+  const std::vector<WriteOnUse> writes = absence->take_writes();
   data = allocate(device, static_cast<size_t>(bytes), tag);
   const uint32_t before = version;  // materialising is not a change
   try {
@@ -60,18 +95,18 @@ void Storage::use() {
   } catch (...) {  // what is there now is not a value
     release(device, std::exchange(data, nullptr), static_cast<size_t>(bytes), tag);
     version = before;
-    absence->writes = writes;
+    absence->make_on_use(writes);
     throw;
   }
   version = before;
 }
 
+WriteOnUse write_on_use(const Tensor& x, const std::function<void(const Tensor&)>& write) {
+  return [window = Window(x), write](Storage& used) { write(window.on(used)); };
+}
+
 bool put_off(const Tensor& x, const std::function<void(const Tensor&)>& write) {
-  Storage& storage = storage_of(x);
-  if (!storage.absence->refusal.empty()) return false;  // its use throws the refusal
-  storage.absence->writes.push_back(
-      [window = Window(x), write](Storage& used) { write(window.on(used)); });
-  return true;
+  return storage_of(x).absence->add_write(write_on_use(x, write));  // false: its use is refused
 }
 
 bool fills_storage(const Tensor& x) {
@@ -81,8 +116,7 @@ bool fills_storage(const Tensor& x) {
 
 void renew_on_use(const Tensor& x, const std::function<void(const Tensor&)>& write) {
   give_back_memory(x, "");
-  storage_of(x).absence->writes.clear();
-  put_off(x, write);
+  storage_of(x).absence->make_on_use({write_on_use(x, write)});
   x.bump_version();
 }
 
@@ -93,19 +127,17 @@ void keep_part(const Tensor& x, ElementRange range, std::optional<Device> on) {
   const Device device = on.value_or(before.defined() ? before.device() : x.device());
   Tensor part = empty({range.size()}, {x.dtype(), device});
   part.copy_(untracked::strided(x, {range.size()}, {1}, range.begin));
-  Absence& absence = absence_of(storage_of(x));
-  absence.part = std::move(part);
-  absence.range = range;
+  absence_of(storage_of(x)).part = {std::move(part), range};
 }
 
 Tensor kept_part(const Tensor& x) {
   const Storage& storage = storage_of(x);
-  return storage.absence ? storage.absence->part : Tensor();
+  return storage.absence ? storage.absence->part.elements : Tensor();
 }
 
 ElementRange kept_range(const Tensor& x) {
   const Storage& storage = storage_of(x);
-  return storage.absence ? storage.absence->range : ElementRange{};
+  return storage.absence ? storage.absence->part.range : ElementRange{};
 }
 
 Tensor numbers_here(const Tensor& x) {
@@ -115,23 +147,23 @@ Tensor numbers_here(const Tensor& x) {
 
 void copy_to_part(const Tensor& x, const Tensor& from) {
   Storage& storage = storage_of(x);
-  if (!storage.absence || !storage.absence->part.defined()) return;
+  if (!storage.absence || !storage.absence->part.elements.defined()) return;
   if (!x.is_contiguous() || x.bytes() != storage.bytes) {
-    check(storage.has_memory(), "{}", storage.absence->refusal);
+    check(storage.has_memory(), "{}", storage.absence->refusal());
     return;  // the part is updated when the memory is freed
   }
-  const ElementRange range = storage.absence->range;
-  storage.absence->part.copy_(
+  const ElementRange range = storage.absence->part.range;
+  storage.absence->part.elements.copy_(
       untracked::narrow(untracked::reshape(from, {-1}), 0, range.begin, range.size()));
 }
 
 void give_back_memory(const Tensor& x, const std::string& refusal) {
   check_alone("give_back_memory", x);
   Storage& storage = storage_of(x);
-  absence_of(storage).refusal = refusal;
+  absence_of(storage).keep_away(refusal);
   if (!storage.data) return;
-  release(storage.device, std::exchange(storage.data, nullptr),
-          static_cast<size_t>(storage.bytes), storage.tag);
+  release(storage.device, std::exchange(storage.data, nullptr), static_cast<size_t>(storage.bytes),
+          storage.tag);
 }
 
 void take_memory(const Tensor& x) {
@@ -148,11 +180,9 @@ void convert_part_(const Tensor& x, DType dtype) {
   now->tag = before.tag;
   now->version = before.version + 1;
   const MemoryScope memory(before.tag);
-  *now->absence = {.writes = {},
-                   .refusal = before.absence->refusal,
-                   .part = untracked::cast(before.absence->part, dtype),
-                   .range = before.absence->range,
-                   .spread = {}};
+  now->absence->keep_away(before.absence->refusal());
+  const KeptPart& part = before.absence->part;
+  now->absence->part = {untracked::cast(part.elements, dtype), part.range};
   x.body()->storage = std::move(now);
   x.body()->dtype = dtype;
 }

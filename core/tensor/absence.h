@@ -23,32 +23,61 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
+#include <vector>
 
 namespace booster {
 
-// Why a storage has no memory, and what will produce its values.
-struct Absence {
-  // Writers of the values at the first use, in order; each receives the storage with its memory.
-  std::vector<std::function<void(Storage& storage)>> writes;
-  // The error of any use while the values are away: says so, and what to do. Empty: the first use
-  // produces the values.
-  std::string refusal;
-  Tensor part;  // the elements that this rank keeps, flat; undefined: none
-  ElementRange range;
-  SpreadColumns spread;  // produces the values of a tensor whose columns are spread over ranks
+// Writes values at the first use; receives the storage with its memory.
+using WriteOnUse = std::function<void(Storage& storage)>;
+
+// The first use allocates the memory and runs the writers in order (LazyInit, renew_on_use).
+struct MadeOnUse {
+  std::vector<WriteOnUse> writes;
 };
 
-// While it lives, tensors that this thread makes have no memory until they are used.
-class LazyInit {
+// The columns are spread over ranks. The first use gathers them with `write`.
+struct GatheredOnUse {
+  SpreadColumns columns;
+  WriteOnUse write;
+};
+
+// Any use is an error until take_memory: the text says so, and what to do.
+struct KeptAway {
+  std::string refusal;
+};
+
+// The elements that this rank keeps of a sharded tensor.
+struct KeptPart {
+  Tensor elements;  // flat; undefined: none
+  ElementRange range;
+};
+
+// What a storage's first use does while it has no memory; and the part that a rank keeps, whether
+// or not the whole has memory.
+class Absence {
  public:
-  LazyInit();
-  ~LazyInit();
-  LazyInit(const LazyInit&) = delete;
-  LazyInit& operator=(const LazyInit&) = delete;
-  static bool is_active();
+  // Empty unless the values are kept away.
+  const std::string& refusal() const;
+  // With an empty text the first use may allocate the memory, and nothing writes it.
+  void keep_away(std::string refusal);
+
+  // Adds a writer. Returns false, and adds nothing, while the values are kept away.
+  bool add_write(WriteOnUse write);
+  // Returns the writers, and leaves none.
+  std::vector<WriteOnUse> take_writes();
+  void make_on_use(std::vector<WriteOnUse> writes) { state_ = MadeOnUse{std::move(writes)}; }
+
+  void gather_on_use(SpreadColumns columns, WriteOnUse write) {
+    state_ = GatheredOnUse{std::move(columns), std::move(write)};
+  }
+  // Null unless the columns are spread and nothing was written since.
+  const SpreadColumns* spread() const;
+
+  KeptPart part;
 
  private:
-  bool before_;
+  std::variant<MadeOnUse, GatheredOnUse, KeptAway> state_;
 };
 
 inline bool has_memory(const Tensor& x) { return x.body()->storage->has_memory(); }
@@ -56,6 +85,8 @@ inline bool has_memory(const Tensor& x) { return x.body()->storage->has_memory()
 // Defers `write` to the first use of x. Returns false, and defers nothing, if a refusal keeps x
 // away. x has no memory.
 bool put_off(const Tensor& x, const std::function<void(const Tensor& x)>& write);
+// Returns `write` as a writer of x's storage.
+WriteOnUse write_on_use(const Tensor& x, const std::function<void(const Tensor& x)>& write);
 // Runs write(x) now, or when x is first used. `write` must own all that it needs, but hold no
 // tensor.
 template <class F>

@@ -1,25 +1,10 @@
-// Numbers that a kernel left on its device. The next kernel finds them there; the program reads
-// them only on demand.
+// Pointers of kernels to numbers that an earlier kernel left on the device. Pure functions.
 #pragma once
 
 #include "core/tensor/tensor.h"
 #include "platform/error.h"
 
-#include <utility>
-
 namespace booster {
-
-// One number that is read only when it is converted to double, which waits for the device. Shares
-// the given tensor, which must not be written afterwards.
-class DeviceNumber {
- public:
-  explicit DeviceNumber(Tensor number) : number_(std::move(number)) {}
-  operator double() const { return number_.item(); }
-  const Tensor& tensor() const { return number_; }
-
- private:
-  Tensor number_;
-};
 
 inline void check_device_number(const char* what, const Tensor& x, DType dtype) {
   check(x.dtype() == dtype && x.numel() == 1, "{}: got {} {}, want one {}", what,

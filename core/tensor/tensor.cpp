@@ -1,7 +1,6 @@
 #include "core/tensor/tensor.h"
 
 #include "core/tensor/absence.h"
-#include "core/tensor/grad_mode.h"
 #include "core/tensor/held_number.h"
 #include "core/tensor/host_reads.h"
 #include "core/tensor/later_checks.h"

@@ -7,12 +7,10 @@
 // core/autograd.
 #pragma once
 
-#include "core/tensor/memory/memory_tag.h"
-#include "core/tensor/reference.h"
 #include "core/tensor/shape.h"
+#include "core/tensor/storage.h"
 #include "kernels/arguments/view.h"
 
-#include <atomic>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -24,71 +22,7 @@
 
 namespace booster {
 
-struct Absence;
-class WorkRecorder;  // core/tensor/work_recorder.h
-
-// Memory that tensors share. `version` counts in-place changes, so that a gradient formula can
-// detect a changed saved value.
-struct Storage : Counted {
-  Storage(Device device, int64_t bytes);
-  // Storage that has no memory yet.
-  Storage(Device device, int64_t bytes, std::unique_ptr<Absence> absence);
-  // Memory owned by the caller; `owner` is called when the last tensor releases it.
-  Storage(Device device, void* data, int64_t bytes, std::function<void()> owner);
-  ~Storage() override;
-
-  bool has_memory() const { return data || bytes == 0; }
-  // Allocates its memory and writes its initial values; throws if the memory is kept away.
-  void use();
-
-  void* data = nullptr;
-  int64_t bytes = 0;
-  Device device;
-  MemoryTag tag = MemoryTag::other;
-  uint32_t version = 0;
-  std::function<void()> on_release;  // empty for memory of the allocator
-  std::unique_ptr<Absence> absence;  // see absence.h; mostly null
-  WorkRecorder* maker = nullptr;         // recorder of the work that made it, until recorded
-};
-
-// Number of threads that record work now (core/tensor/capture). The two functions below report uses
-// and changes to their recorders.
-extern std::atomic<int> recording_threads;
-void note_use(const Reference<Storage>& storage);
-void note_change(const Reference<Storage>& storage);
-
-class Tensor;
 class Index;  // core/autograd/functions.h
-
-// Effect of an in-place call on its target: kept * target + added * source.
-struct InPlaceCall {
-  const char* name;
-  double kept, added;
-};
-
-// Autograd's state of a tensor; core/autograd derives from it.
-struct Tracking {
-  virtual ~Tracking() = default;
-  virtual bool is_leaf() const = 0;
-  // Records a call if gradients are on. This state belongs to the target or the source; a call
-  // without a source passes an undefined one.
-  virtual void record(const Tensor& target, const Tensor& source,
-                      const InPlaceCall& call) const = 0;
-  bool requires_grad = false;
-};
-
-struct TensorBody : Counted {
-  static void* operator new(size_t bytes);
-  static void operator delete(void* body);
-
-  Reference<Storage> storage;
-  int64_t offset = 0;  // in elements
-  Shape shape;
-  Shape strides;
-  DType dtype = DType::f32;
-  bool is_detached = false;  // by detach(): a write to it leaves other tapes alone
-  std::unique_ptr<Tracking> tracking;
-};
 
 struct TensorOptions {
   DType dtype = DType::f32;
@@ -97,11 +31,16 @@ struct TensorOptions {
 
 template <class T>
 constexpr DType dtype_of() {
-  if constexpr (std::is_same_v<T, float>) return DType::f32;
-  else if constexpr (std::is_same_v<T, double>) return DType::f64;
-  else if constexpr (std::is_same_v<T, int32_t>) return DType::i32;
-  else if constexpr (std::is_same_v<T, int64_t>) return DType::i64;
-  else if constexpr (std::is_same_v<T, uint8_t>) return DType::u8;
+  if constexpr (std::is_same_v<T, float>)
+    return DType::f32;
+  else if constexpr (std::is_same_v<T, double>)
+    return DType::f64;
+  else if constexpr (std::is_same_v<T, int32_t>)
+    return DType::i32;
+  else if constexpr (std::is_same_v<T, int64_t>)
+    return DType::i64;
+  else if constexpr (std::is_same_v<T, uint8_t>)
+    return DType::u8;
   else {
     static_assert(std::is_same_v<T, bool>, "want float, double, int32_t, int64_t, uint8_t or bool");
     return DType::boolean;
@@ -143,7 +82,8 @@ class Tensor {
   // Pointer to the first element, on the tensor's device.
   void* data() const {
     const TensorBody& body = body_of("data");
-    if (!body.storage->has_memory()) [[unlikely]] body.storage->use();
+    if (!body.storage->has_memory()) [[unlikely]]
+      body.storage->use();
     if (recording_threads.load(std::memory_order_relaxed) > 0) [[unlikely]]
       note_use(body.storage);
     return static_cast<char*>(body.storage->data) + body.offset * size_of(body.dtype);
@@ -174,7 +114,7 @@ class Tensor {
   // Within NoGradGuard nothing is recorded.
   Tensor& fill_(double value);  // throws for a number that the dtype does not hold
   Tensor& zero_() { return fill_(0); }
-  Tensor& copy_(const Tensor& from);            // any dtype, device; from broadcasts to this shape
+  Tensor& copy_(const Tensor& from);  // any dtype, device; from broadcasts to this shape
   Tensor& add_(const Tensor& other, double factor = 1);
   Tensor& mul_(double factor);
   uint32_t version() const { return body_of("version").storage->version; }
@@ -208,7 +148,7 @@ class Tensor {
   // Returns element or slice `index` of the first dimension, from the end if negative; recorded
   // (select).
   Tensor operator[](int64_t index) const;
-  // Returns a part, as Python's brackets do: x[{Slice(1, {}, 2), 0}]. See core/autograd/functions.h.
+  // Returns a part, as Python's brackets do: x[{Slice(1, {}, 2), 0}] (core/autograd/functions.h).
   Tensor operator[](std::initializer_list<Index> places) const;
   // As above for one tensor: a mask (bool) or positions (i64).
   Tensor operator[](const Tensor& places) const;
@@ -258,7 +198,8 @@ class Tensor {
 
  private:
   TensorBody& body_of(const char* call) const {
-    if (!body_) [[unlikely]] refuse_undefined(call);
+    if (!body_) [[unlikely]]
+      refuse_undefined(call);
     return *body_;
   }
   [[noreturn]] static void refuse_undefined(const char* call);
@@ -267,6 +208,24 @@ class Tensor {
   void check_in_place(const char* op, const Tensor& source = Tensor()) const;
   void record_in_place(const InPlaceCall& call, const Tensor& source = Tensor()) const;
   Reference<TensorBody> body_;
+};
+
+// --- whether the calling thread records on the tape; in-place changes of tensors check it
+bool grad_enabled();
+
+// Sets the mode until the scope ends.
+class GradMode {
+ public:
+  explicit GradMode(bool enabled);
+  ~GradMode();
+  GradMode(const GradMode&) = delete;
+  GradMode& operator=(const GradMode&) = delete;
+
+ private:
+  bool before_;
+};
+struct NoGradGuard : GradMode {
+  NoGradGuard() : GradMode(false) {}
 };
 
 // --- making tensors. Throws for a negative size, for more bytes than 64 bits count, and for a
@@ -291,6 +250,49 @@ Tensor scalar(double value, TensorOptions options = {});
 // Returns a tensor on the caller's memory; calls `owner` when the last tensor releases it.
 Tensor from_memory(void* data, const Shape& shape, TensorOptions options,
                    std::function<void()> owner = {});
+
+// --- tensors that get memory and initial values at their first use; absence.h says how
+// While it lives, tensors that this thread makes have no memory until they are used:
+//   Model model;
+//   { const LazyInit lazy; model = VisionTransformer(options); }  // no memory so far
+// Their values are as without it, in whatever order they are first used.
+class LazyInit {
+ public:
+  LazyInit();
+  ~LazyInit();
+  LazyInit(const LazyInit&) = delete;
+  LazyInit& operator=(const LazyInit&) = delete;
+  static bool is_active();
+
+ private:
+  bool before_;
+};
+
+// --- tensors with names, as a model passes them to its optimizer and checkpoints. Names are dotted
+// ("blocks.0.norm1.weight"), in order of registration.
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+
+using Parameters = std::vector<NamedTensor>;
+
+// True for a dotted name that is `part` or lies below it: "encoder.norm" lies in "encoder".
+inline bool lies_in(const std::string& name, const std::string& part) {
+  return name == part || (name.starts_with(part) && name[part.size()] == '.');
+}
+
+// One number that is read only when it is converted to double, which waits for the device. Shares
+// the given tensor, which must not be written afterwards.
+class DeviceNumber {
+ public:
+  explicit DeviceNumber(Tensor number) : number_(std::move(number)) {}
+  operator double() const { return number_.item(); }
+  const Tensor& tensor() const { return number_; }
+
+ private:
+  Tensor number_;
+};
 
 // --- views and copies that are never recorded (core/autograd has the recorded ones)
 namespace untracked {

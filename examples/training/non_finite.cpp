@@ -1,5 +1,7 @@
 #include "examples/training/non_finite.h"
 
+#include "core/tensor/absence.h"
+
 #include <fmt/format.h>
 
 #include <cmath>

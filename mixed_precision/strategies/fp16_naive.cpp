@@ -2,7 +2,7 @@
 
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 #include "platform/copies.h"
 
 namespace booster {

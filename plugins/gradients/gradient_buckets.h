@@ -14,7 +14,7 @@
 // unit in its last place, as for any rounded contribution.
 #pragma once
 
-#include "core/tensor/named_tensor.h"
+#include "core/tensor/tensor.h"
 #include "parallel/groups/group.h"
 
 #include <optional>

@@ -2,7 +2,7 @@
 
 #include "core/autograd/functions.h"
 #include "core/optim/clip.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 #include "kernels/catalogue.h"
 
 #include <cmath>

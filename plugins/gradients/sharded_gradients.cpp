@@ -2,7 +2,7 @@
 
 #include "core/autograd/tape.h"
 #include "core/optim/clip.h"
-#include "core/tensor/memory/memory_tag.h"
+#include "core/tensor/memory/memory_report.h"
 
 #include <algorithm>
 #include <map>

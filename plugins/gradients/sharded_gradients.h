@@ -8,7 +8,7 @@
 // adds. Every rank must make the same calls; buckets are sent in order.
 #pragma once
 
-#include "core/tensor/named_tensor.h"
+#include "core/tensor/tensor.h"
 #include "plugins/parameters/rank_parts.h"
 
 #include <deque>

@@ -6,7 +6,7 @@
 // is unchanged, which needs no message.
 #pragma once
 
-#include "core/tensor/named_tensor.h"
+#include "core/tensor/tensor.h"
 #include "parallel/groups/group.h"
 
 #include <cstdint>

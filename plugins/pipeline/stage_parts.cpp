@@ -2,7 +2,7 @@
 
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
-#include "core/nn/replace.h"
+#include "core/nn/module.h"
 #include "parallel/groups/group.h"
 
 #include <algorithm>

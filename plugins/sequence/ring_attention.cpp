@@ -1,7 +1,7 @@
 #include "plugins/sequence/ring_attention.h"
 
 #include "core/autograd/functions.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 #include "platform/error.h"
 
 #include <numbers>

@@ -1,7 +1,7 @@
 #include "plugins/tensor/gradient_agreement.h"
 
 #include "core/optim/clip.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 
 #include <algorithm>
 #include <cmath>

@@ -5,7 +5,7 @@
 // silently train different models. For one thread.
 #pragma once
 
-#include "core/tensor/named_tensor.h"
+#include "core/tensor/tensor.h"
 #include "parallel/mesh.h"
 
 namespace booster {

@@ -1,7 +1,7 @@
 #include "plugins/tensor/tensor_parallel.h"
 
-#include "core/nn/replace.h"
-#include "core/tensor/grad_mode.h"
+#include "core/nn/module.h"
+#include "core/tensor/tensor.h"
 #include "platform/error.h"
 #include "plugins/tensor/planned_layers.h"
 #include "plugins/tensor/rank_split.h"

@@ -3,8 +3,8 @@
 
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
-#include "core/tensor/grad_mode.h"
 #include "core/tensor/random/random.h"
+#include "core/tensor/tensor.h"
 
 #include <doctest/doctest.h>
 

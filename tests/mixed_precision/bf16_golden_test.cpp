@@ -7,7 +7,7 @@
 #include "core/nn/layers.h"
 #include "core/nn/models.h"
 #include "core/optim/optimizers.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 #include "tests/nn/golden.h"
 
 #include <doctest/doctest.h>

@@ -5,7 +5,7 @@
 #include "core/nn/functional.h"
 #include "core/nn/layers.h"
 #include "core/optim/optimizers.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 #include "mixed_precision/strategies/fp16_paddle.h"
 #include "tests/mixed_precision/golden_lines.h"
 

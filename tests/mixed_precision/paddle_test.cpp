@@ -6,7 +6,7 @@
 #include "core/nn/functional.h"
 #include "core/nn/layers.h"
 #include "core/optim/optimizers.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 #include "tests/golden_folder.h"
 #include "tests/mixed_precision/dtype_of.h"
 #include "tests/mixed_precision/weight.h"

@@ -9,8 +9,8 @@
 #include "core/nn/models/resnet.h"
 #include "core/nn/models/vit.h"
 #include "core/tensor/capture/captured_work.h"
-#include "core/tensor/grad_mode.h"
 #include "core/tensor/random/random.h"
+#include "core/tensor/tensor.h"
 #include "tests/error_of.h"
 #include "tests/on_gpu.h"
 

@@ -6,8 +6,8 @@
 #include "core/autograd/overwrite.h"
 #include "core/autograd/tape.h"
 #include "core/nn/functional.h"
-#include "core/tensor/grad_mode.h"
 #include "core/tensor/random/random.h"
+#include "core/tensor/tensor.h"
 #include "tests/draws.h"
 
 #include <doctest/doctest.h>

@@ -2,7 +2,7 @@
 // values.
 #include "core/autograd/tape.h"
 #include "core/nn/models/gpt2.h"
-#include "core/nn/replace.h"
+#include "core/nn/module.h"
 #include "core/tensor/absence.h"
 #include "tests/capture_part.h"
 #include "tests/error_of.h"

@@ -3,7 +3,7 @@
 #include "core/autograd/tape.h"
 #include "core/nn/criterion.h"
 #include "core/nn/layers.h"
-#include "core/nn/replace.h"
+#include "core/nn/module.h"
 #include "tests/error_of.h"
 #include "tests/nn/golden.h"
 

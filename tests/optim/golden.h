@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/optim/optimizer.h"
-#include "core/tensor/named_tensor.h"
+#include "core/tensor/tensor.h"
 #include "tests/golden_folder.h"
 
 #include <doctest/doctest.h>

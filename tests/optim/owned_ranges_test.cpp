@@ -3,8 +3,8 @@
 #include "core/autograd/op_policy.h"
 #include "core/optim/optimizers.h"
 #include "core/optim/parameter_average.h"
-#include "core/tensor/grad_mode.h"
 #include "core/tensor/host_reads.h"
+#include "core/tensor/tensor.h"
 #include "platform/error.h"
 #include "tests/optim/leaf.h"
 

@@ -3,7 +3,7 @@
 
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 #include "parallel/backends/backend.h"
 #include "parallel/groups/group.h"
 #include "tests/error_of.h"

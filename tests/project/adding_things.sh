@@ -134,9 +134,9 @@ strategies_or_plugins PLUGIN Plugin plugins
 end_row
 begin_row "an optimizer"
 while read -r type name; do
-  header=$(header_with "class $type : public Optimizer" "${layers[@]}")
-  mention="$(header_or_source "$header")|<$name>|\b$type(Options)?\b"
-  expect "$name" "$(basename "$header" .h)" "$mention"
+  source=$(grep -rlE "^$type::$type\(" core/optim) || stop "want a source with $type::$type"
+  mention="^$source:|meson\.build:.*['/]$(basename "$source")'|<$name>|\b$type(Options)?\b"
+  expect "$name" "$(basename "$source" .cpp)" "$mention"
 done < <(entries_of booster/config/tables/optimizers.cpp)
 end_row
 begin_row "a learning-rate scheduler"

@@ -1,5 +1,6 @@
 #include "core/tensor/memory/memory_report.h"
 #include "core/tensor/tensor.h"
+#include "core/tensor/memory/allocator.h"
 #include "tests/on_gpu.h"
 
 #include <doctest/doctest.h>

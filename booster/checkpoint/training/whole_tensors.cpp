@@ -4,7 +4,7 @@
 #include "booster/checkpoint/training/rank_tensors.h"
 #include "booster/training/session.h"
 #include "core/autograd/functions.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 #include "parallel/groups/group.h"
 #include "platform/json/json_text.h"
 

@@ -58,7 +58,8 @@ struct Box {
 // How affine() takes a value between pixels (affine.h).
 enum class AffineFilter { nearest, bilinear };
 
-// How padded() fills the border (padding.h), by torchvision's names. The row 1 2 3 4 with two pixels added on each side:
+// How padded() fills the border (padding.h), by torchvision's names. The row 1 2 3 4 with two
+// pixels added on each side:
 enum class PaddingMode {
   constant,   // f f 1 2 3 4 f f, where f is the fill
   edge,       // 1 1 1 2 3 4 4 4

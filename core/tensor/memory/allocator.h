@@ -2,22 +2,16 @@
 // step in steady state makes no system allocation. One allocator for all devices; thread-safe.
 #pragma once
 
-#include "core/tensor/memory/memory_tag.h"
+#include "core/tensor/memory/memory_report.h"
 #include "kernels/arguments/view.h"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace booster {
-
-struct AllocatorStats {
-  int64_t live_bytes = 0;          // in use now
-  int64_t peak_bytes = 0;          // most in use at once since reset_peak_bytes()
-  int64_t reserved_bytes = 0;      // taken from the system: live plus cached
-  int64_t system_allocations = 0;  // allocations from the system since the start
-};
 
 struct TagBytes {
   int64_t live = 0;
@@ -34,13 +28,13 @@ void release(Device device, void* data, size_t bytes, MemoryTag tag = MemoryTag:
 // Counts a live block of `bytes` under another tag from now on.
 void retag(Device device, size_t bytes, MemoryTag from, MemoryTag to);
 
-AllocatorStats allocator_stats();
 TaggedBytes tagged_bytes();
 // Returns the bytes in use on one device under this tag.
 int64_t live_bytes(Device device, MemoryTag tag);
-void reset_peak_bytes();
-// Returns cached blocks to the system.
-void empty_cache();
+
+// For an error of the allocator, which calls it while locked: returns the table of memory_report(),
+// and the three changes that would save most.
+std::string out_of_memory_report(const AllocatorStats& stats, const TaggedBytes& by_tag);
 
 // Blocks of one device for work that is recorded and replayed (captured_work.h). A freed block is
 // reused within the recording only, since a replay writes to all of them.

@@ -1,5 +1,6 @@
 #include "core/tensor/memory/memory_report.h"
 
+#include "core/tensor/memory/allocator.h"
 #include "kernels/cpu/library.h"
 
 #include <fmt/core.h>

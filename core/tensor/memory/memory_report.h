@@ -1,13 +1,54 @@
-// Memory use: live and peak bytes by tag, activations by the kind of module that made them.
-// Thread-safe.
+// Memory: what it is for, and how much of it is used.
+//
+// Each thread has a current tag, which new tensors get; scopes change it. A tensor whose purpose
+// becomes known later (a gradient that is kept) can be retagged. A scope costs two thread-local
+// writes. All counts are bytes of all devices together. Thread-safe.
 #pragma once
 
-#include "core/tensor/memory/allocator.h"
-
+#include <cstdint>
 #include <string>
 #include <vector>
 
 namespace booster {
+
+class Tensor;
+
+enum class MemoryTag : uint8_t {
+  other,
+  data,        // batches of the loader
+  parameters,  // and buffers
+  copies,      // 16-bit copies of parameters
+  gradients,   // of parameters
+  masters,     // f32 masters of 16-bit parameters
+  optimizer_state,
+  workspace,    // made during backward and gone after it
+  activations,  // made by forward; the tags from here on stand for kinds of modules
+};
+inline constexpr int memory_tags = 128;
+
+// Returns the tag for activations of this kind of module, such as "VitMlp". Once tags run out,
+// further kinds share `activations`.
+MemoryTag activation_tag(const std::string& kind);
+// Returns "optimizer state", say, or the kind of module for activations. Valid until the program
+// ends.
+const char* name_of(MemoryTag tag);
+
+MemoryTag current_memory_tag();
+// Moves the tensor's whole storage to another tag.
+void set_memory_tag(const Tensor& x, MemoryTag tag);
+
+class MemoryScope {
+ public:
+  explicit MemoryScope(MemoryTag tag);
+  ~MemoryScope();
+  MemoryScope(const MemoryScope&) = delete;
+  MemoryScope& operator=(const MemoryScope&) = delete;
+
+ private:
+  MemoryTag before_;
+};
+
+// --- use
 
 struct MemoryUse {
   std::string tag;  // "parameters", "activations of VitMlp"
@@ -21,8 +62,16 @@ std::vector<MemoryUse> memory_use();
 // Returns the same as a table, with the sums and what the allocator has cached.
 std::string memory_report();
 
-// For the allocator, which calls it while locked: returns the table, and the three changes that
-// would save most.
-std::string out_of_memory_report(const AllocatorStats& stats, const TaggedBytes& by_tag);
+struct AllocatorStats {
+  int64_t live_bytes = 0;          // in use now
+  int64_t peak_bytes = 0;          // most in use at once since reset_peak_bytes()
+  int64_t reserved_bytes = 0;      // taken from the system: live plus cached
+  int64_t system_allocations = 0;  // allocations from the system since the start
+};
+AllocatorStats allocator_stats();
+// Makes the present use the peak, of each tag too.
+void reset_peak_bytes();
+// Returns cached blocks to the system.
+void empty_cache();
 
 }  // namespace booster

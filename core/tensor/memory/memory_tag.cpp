@@ -1,4 +1,4 @@
-#include "core/tensor/memory/memory_tag.h"
+#include "core/tensor/memory/memory_report.h"
 
 #include <algorithm>
 #include <array>

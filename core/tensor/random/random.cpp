@@ -1,8 +1,8 @@
 #include "core/tensor/random/random.h"
 
 #include "core/tensor/absence.h"
-#include "core/tensor/grad_mode.h"
 #include "core/tensor/held_number.h"
+#include "core/tensor/tensor.h"
 #include "kernels/catalogue.h"
 #include "kernels/host/recording.h"
 

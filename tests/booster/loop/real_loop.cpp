@@ -2,6 +2,7 @@
 
 #include "booster/booster.h"
 #include "booster/training/session.h"
+#include "core/tensor/absence.h"
 #include "tests/booster/loop/plain_model.h"
 #include "tests/strategy_levels.h"
 

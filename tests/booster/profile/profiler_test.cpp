@@ -3,6 +3,7 @@
 #include "booster/profile/machine.h"
 #include "booster/profile/profile_events.h"
 #include "booster/training/boosted.h"
+#include "core/tensor/memory/allocator.h"
 #include "examples/vit_caltech101/program_config.h"
 #include "kernels/catalogue.h"
 #include "tests/booster/profile/profile_row.h"
