@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/autograd/functions.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 
 namespace booster::test {
 

@@ -7,7 +7,7 @@
 #include "booster/config/registry.h"
 #include "booster/training/session.h"
 #include "core/nn/module_traits.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 #include "platform/files/file.h"
 #include "platform/json/json_document.h"
 

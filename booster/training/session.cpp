@@ -4,7 +4,7 @@
 #include "booster/training/boosted.h"
 #include "booster/training/frozen_statistics.h"
 #include "core/autograd/op_policy.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 #include "kernels/host/recording.h"
 #include "platform/trace.h"
 #include "platform/warn.h"

@@ -1,7 +1,7 @@
 #include "core/nn/generate.h"
 
 #include "core/nn/key_value_cache.h"
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 
 #include <algorithm>
 #include <cmath>

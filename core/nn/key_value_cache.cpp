@@ -1,6 +1,6 @@
 #include "core/nn/key_value_cache.h"
 
-#include "core/tensor/grad_mode.h"
+#include "core/tensor/tensor.h"
 
 #include <algorithm>
 

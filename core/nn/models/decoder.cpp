@@ -193,7 +193,7 @@ Tensor Decoder::forward_links(const Tensor& x, int first, int last) {
 
 namespace {
 
-NamedTensor from_file(const NamedTensor& stored, const StoredShapes& all, bool tied) {
+NamedTensor decoder_tensor(const NamedTensor& stored, const StoredShapes& all, bool tied) {
   if (stored.name.ends_with("rotary_emb.inv_freq")) return {stored.name, {}};
   if (stored.name == "lm_head.weight")
     return {tied ? "model.embed_tokens.weight" : stored.name, stored.tensor};
@@ -201,10 +201,10 @@ NamedTensor from_file(const NamedTensor& stored, const StoredShapes& all, bool t
   return {is_base ? "model." + stored.name : stored.name, stored.tensor};
 }
 
-FileForm file_form(bool tied) {
+FileForm decoder_form(bool tied) {
   return {.to_file = [](const NamedTensor& own) { return own; },
           .from_file = [tied](const NamedTensor& stored,
-                              const StoredShapes& all) { return from_file(stored, all, tied); }};
+                              const StoredShapes& all) { return decoder_tensor(stored, all, tied); }};
 }
 
 }  // namespace
@@ -231,7 +231,7 @@ ModuleTraits Decoder::traits() const {
           .blocks = "model.layers.*",
           .token_dimension = 1,
           .features = *config.hidden_size,
-          .file_form = file_form(lm_head_ == nullptr)};
+          .file_form = decoder_form(lm_head_ == nullptr)};
 }
 
 std::vector<std::string> decoder_names() {
