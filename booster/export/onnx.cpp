@@ -3,6 +3,7 @@
 #include "booster/export/onnx_file.h"
 #include "booster/export/trace.h"
 #include "booster/export/translator.h"
+#include "core/nn/evaluation.h"
 #include "core/autograd/op_policy.h"
 #include "core/tensor/random/random.h"
 
@@ -23,21 +24,6 @@ using onnx::Varying;
 
 constexpr const char* input_name = "input";
 constexpr const char* output_name = "logits";
-
-// In evaluation while it exists.
-class Evaluation {
- public:
-  explicit Evaluation(const Model& model) : model_(model), trained_(model->training()) {
-    model_.eval();
-  }
-  ~Evaluation() { model_.train(trained_); }
-  Evaluation(const Evaluation&) = delete;
-  Evaluation& operator=(const Evaluation&) = delete;
-
- private:
-  const Model& model_;
-  bool trained_;
-};
 
 // Makes inputs of any shape, each with other values.
 class Inputs {
@@ -199,7 +185,7 @@ void export_onnx(const Model& model, const Shape& sample, const std::filesystem:
   check(options.indices >= 0, "onnx: indices: got {}, want 0 or the number of values",
         options.indices);
   const Tensor like = first_weight(model);
-  const Evaluation evaluation(model);
+  const Evaluation evaluation(model.module());
   Inputs inputs(model, like, options.indices);
   {
     const NoGradGuard no_grad;  // the model says what is wrong with the sample

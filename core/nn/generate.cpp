@@ -1,5 +1,6 @@
 #include "core/nn/generate.h"
 
+#include "core/nn/evaluation.h"
 #include "core/nn/key_value_cache.h"
 #include "core/tensor/tensor.h"
 
@@ -188,18 +189,9 @@ TokenTexts generate(const TokenModelCall& model, const TokenTexts& prompts,
 }
 
 TokenTexts generate(const Model& model, const TokenTexts& prompts, const GenerateOptions& options) {
-  const bool training = model->training();
-  model.eval();
+  const Evaluation evaluation(model.module());
   const auto device = model.parameters().at(0).tensor.device();
-  try {
-    TokenTexts texts =
-        generate([&](const Tensor& ids) { return model(ids.to(device)); }, prompts, options);
-    model.train(training);
-    return texts;
-  } catch (...) {
-    model.train(training);
-    throw;
-  }
+  return generate([&](const Tensor& ids) { return model(ids.to(device)); }, prompts, options);
 }
 
 }  // namespace booster

@@ -1,7 +1,6 @@
 // `booster inspect`, as a user runs it.
 #include "booster/checkpoint/folder/checkpoint.h"
 #include "tests/booster/command.h"
-#include "tests/checkpoint_contents.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/checkpoint_contents.h"
 #include "tests/golden_folder.h"
@@ -10,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 using namespace booster;
-using namespace booster::test;
 using namespace booster::test;
 
 TEST_CASE("inspect shows a valid file and names the broken rule of another") {
