@@ -87,8 +87,7 @@ KERNEL_FN void for_each_picked(Plane out, Plane in, const Window2d& window, Body
 template <class PlaneKernel>
 void for_each_plane(const View& out, const View& in, PlaneKernel&& plane_kernel) {
   const int64_t out_size = plane_of(out).size(), in_size = plane_of(in).size();
-  visit_compute(in.dtype, [&](auto* compute) {
-    using C = __typeof__(*compute + 0);
+  visit_compute(in.dtype, [&]<class C>(C*) {
     for_each_range(planes_of(in), grain_for(out_size + in_size), [&](int64_t begin, int64_t end) {
       for (int64_t plane = begin; plane < end; ++plane) {
         const C* from = read_row(in, plane * in_size, in_size, input_buffer.get<C>(in_size));

@@ -180,8 +180,7 @@ void normal(View out, double mean, double std, RandomPosition position) {
 }
 
 void dropout(View y, View x, double p, RandomPosition position) {
-  visit_compute(x.dtype, [&](auto* compute) {
-    using C = __typeof__(*compute + 0);
+  visit_compute(x.dtype, [&]<class C>(C*) {
     drop(y, x, Drop<C>{drop_threshold(p), p < 1 ? C(1 / (1 - p)) : C(0), p >= 1}, position);
   });
 }

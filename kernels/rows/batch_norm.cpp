@@ -177,8 +177,7 @@ void batch_norm(View y, View mean, View rstd, View x, View gamma, View beta, Vie
   const BatchNorm norm = {y,           mean,     rstd,     x,  gamma, beta, running_mean,
                           running_var, training, momentum, eps};
   if (!has_planes(x)) return batch_norm_channels_last(norm);
-  visit_compute(x.dtype, [&](auto* compute) {
-    using C = __typeof__(*compute + 0);
+  visit_compute(x.dtype, [&]<class C>(C*) {
     for_each_channel(x, [&](const Channel& channel) {
       const int64_t c = channel.channel;
       const Moments<C> moments = training ? moments_of<C>(x, channel) : norm.running<C>(c);
@@ -192,8 +191,7 @@ void batch_norm_backward(View dx, View dgamma, View dbeta, View g, View x, View 
                          View gamma, bool training) {
   const BatchNormBackward norm = {dx, dgamma, dbeta, g, x, mean, rstd, gamma, training};
   if (!has_planes(x)) return batch_norm_channels_last(norm);
-  visit_compute(x.dtype, [&](auto* compute) {
-    using C = __typeof__(*compute + 0);
+  visit_compute(x.dtype, [&]<class C>(C*) {
     for_each_channel(x, [&](const Channel& channel) {
       const int64_t c = channel.channel;
       const auto [gradient, product] = gradient_sums(g, x, channel, load_mean<C>(mean, c).center);

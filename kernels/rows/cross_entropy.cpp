@@ -90,8 +90,7 @@ void cross_entropy(View loss, View log_sum, View factor, View bad_target, View l
   });
   *bad_target.as<int64_t>() = bad;
   if (bad >= 0) return;
-  visit_compute(logits.dtype, [&](auto* compute) {
-    using C = __typeof__(*compute + 0);
+  visit_compute(logits.dtype, [&]<class C>(C*) {
     for_each_range(rows, grain_for(part.count), [&](int64_t begin, int64_t end) {
       const Blend<C> blend = blend_of<C>(weight, classes, smoothing);
       for (int64_t row = begin; row < end; ++row) {
@@ -115,8 +114,7 @@ void cross_entropy_backward(View dlogits, View scale, View logits, View log_sum,
   const int64_t rows = logits.shape[0];
   const ClassRange part{first_class, logits.shape[1]};
   const int64_t* wanted = target.as<const int64_t>();
-  visit_compute(logits.dtype, [&](auto* compute) {
-    using C = __typeof__(*compute + 0);
+  visit_compute(logits.dtype, [&]<class C>(C*) {
     for_each_range(rows, grain_for(part.count), [&](int64_t begin, int64_t end) {
       const Blend<C> blend = blend_of<C>(weight, classes, smoothing);
       for (int64_t row = begin; row < end; ++row) {

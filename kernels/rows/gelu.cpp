@@ -65,8 +65,7 @@ void map_rows_backward(const View& dx, const View& dbias, const View& g, const V
 }  // namespace
 
 void bias_gelu(View y, View x, View bias, bool tanh_form) {
-  visit_compute(x.dtype, [&](auto* compute) {
-    using C = __typeof__(*compute + 0);
+  visit_compute(x.dtype, [&]<class C>(C*) {
     if (tanh_form) {
       map_rows<C>(y, x, bias, [](C v) { return gelu_tanh_(v); });
     } else {
@@ -76,8 +75,7 @@ void bias_gelu(View y, View x, View bias, bool tanh_form) {
 }
 
 void bias_gelu_backward(View dx, View dbias, View g, View x, View bias, bool tanh_form) {
-  visit_compute(x.dtype, [&](auto* compute) {
-    using C = __typeof__(*compute + 0);
+  visit_compute(x.dtype, [&]<class C>(C*) {
     if (tanh_form) {
       map_rows_backward<C>(dx, dbias, g, x, bias, [](C v) { return gelu_tanh_slope(v); });
     } else {
@@ -88,8 +86,7 @@ void bias_gelu_backward(View dx, View dbias, View g, View x, View bias, bool tan
 
 void column_sums(View out, View x) {
   const int64_t columns = x.columns();
-  visit_compute(x.dtype, [&](auto* compute) {
-    using C = __typeof__(*compute + 0);
+  visit_compute(x.dtype, [&]<class C>(C*) {
     const C* sums =
         sum_over_rows<C>(x.rows(), columns, totals, [&](int64_t begin, int64_t end, C* partial) {
           alignas(64) C in[chunk];

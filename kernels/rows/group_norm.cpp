@@ -76,8 +76,7 @@ void group_norm(View y, View mean, View rstd, View x, View gamma, View beta, int
                 double eps) {
   const Sizes sizes = sizes_of(x, groups);
   const int64_t n = sizes.group_size();
-  visit_compute(x.dtype, [&](auto* compute) {
-    using C = __typeof__(*compute + 0);
+  visit_compute(x.dtype, [&]<class C>(C*) {
     for_each_block(sizes.samples * groups, [&](int64_t block) {
       const C* values = read_row(x, block * n, n, input_buffer.get<C>(n));
       const Statistics<C> of_x = statistics_of(values, n, eps);
@@ -96,8 +95,7 @@ void group_norm_backward(View dx, View dgamma, View dbeta, View g, View x, View 
                          View gamma, int64_t groups) {
   const Sizes sizes = sizes_of(x, groups);
   const int64_t n = sizes.group_size(), channels = sizes.channels;
-  visit_compute(x.dtype, [&](auto* compute) {
-    using C = __typeof__(*compute + 0);
+  visit_compute(x.dtype, [&]<class C>(C*) {
     // A row per sample: its part of dgamma, then of dbeta.
     C* sums = sample_sums.get<C>(sizes.samples * 2 * channels);
     for_each_block(sizes.samples * groups, [&](int64_t block) {

@@ -103,8 +103,7 @@ void backward_row(C* dx, const C* g, const C* carried, const C* x, const C* gamm
 
 void layer_norm(View y, View mean, View rstd, View x, View gamma, View beta, double eps) {
   const int64_t n = x.columns();
-  visit_compute(x.dtype, [&](auto* compute) {
-    using C = __typeof__(*compute + 0);
+  visit_compute(x.dtype, [&]<class C>(C*) {
     for_each_range(x.rows(), grain_for(n), [&](int64_t begin, int64_t end) {
       const Normalization<C> norm(y, mean, rstd, gamma, beta, eps);
       C* buffer = row_buffer.get<C>(n);
@@ -117,8 +116,7 @@ void layer_norm(View y, View mean, View rstd, View x, View gamma, View beta, dou
 void residual_layer_norm(View sum, View y, View mean, View rstd, View x, View branch, View gamma,
                          View beta, double eps) {
   const int64_t n = x.columns();
-  visit_compute(x.dtype, [&](auto* compute) {
-    using C = __typeof__(*compute + 0);
+  visit_compute(x.dtype, [&]<class C>(C*) {
     for_each_range(x.rows(), grain_for(n), [&](int64_t begin, int64_t end) {
       const Normalization<C> norm(y, mean, rstd, gamma, beta, eps);
       for (int64_t row = begin; row < end; ++row)
@@ -130,8 +128,7 @@ void residual_layer_norm(View sum, View y, View mean, View rstd, View x, View br
 void layer_norm_backward(View dx, View dgamma, View dbeta, View g, View carried, View x, View mean,
                          View rstd, View gamma) {
   const int64_t n = x.columns();
-  visit_compute(x.dtype, [&](auto* compute) {
-    using C = __typeof__(*compute + 0);
+  visit_compute(x.dtype, [&]<class C>(C*) {
     const C* sums =
         sum_over_rows<C>(x.rows(), 2 * n, totals, [&](int64_t begin, int64_t end, C* partial) {
           const C* factors = parameter_row(gamma, n, C(1), gamma_buffer);

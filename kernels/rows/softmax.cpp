@@ -62,8 +62,7 @@ void backward_columns(const View& dx, const View& g, const View& y, bool logarit
 
 void softmax(View y, View x, bool logarithm) {
   const int64_t n = x.columns();
-  visit_compute(x.dtype, [&](auto* compute) {
-    using C = __typeof__(*compute + 0);
+  visit_compute(x.dtype, [&]<class C>(C*) {
     if (softmax_columns::Layout::is_for(x)) return forward_columns<C>(y, x, logarithm);
     for_each_range(x.rows(), grain_for(n), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
@@ -78,8 +77,7 @@ void softmax(View y, View x, bool logarithm) {
 
 void softmax_backward(View dx, View g, View y, bool logarithm) {
   const int64_t n = y.columns();
-  visit_compute(y.dtype, [&](auto* compute) {
-    using C = __typeof__(*compute + 0);
+  visit_compute(y.dtype, [&]<class C>(C*) {
     if (softmax_columns::Layout::is_for(y)) return backward_columns<C>(dx, g, y, logarithm);
     for_each_range(y.rows(), grain_for(n), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
