@@ -37,18 +37,18 @@ TensorDataset dataset() {
 
 // Returns a registered strategy, or one with options.
 Choice<Precision> precision(const std::string& strategy) {
-  using BF16 = BF16MixedPrecision;
-  using Paddle = FP16PaddleMixedPrecision;
+  const auto bf16 = BF16MixedPrecision;
+  const auto paddle = FP16PaddleMixedPrecision;
   static const std::map<std::string, Choice<Precision>> with_options = {
       {"fp8 by rank", FP8MixedPrecision({.reduce_amax = false})},
-      {"bf16 cast", BF16({.style = "cast"})},
-      {"bf16 kahan", BF16({.style = "cast", .master_weights = false, .update = "kahan"})},
-      {"bf16 noise", BF16({.style = "cast", .master_weights = false, .update = "stochastic"})},
-      {"paddle OD", Paddle({.level = "OD"})},
-      {"paddle O2", Paddle({.level = "O2", .master_grad = true})},
-      {"paddle O2 bf16", Paddle({.level = "O2", .dtype = "bfloat16"})},
-      {"paddle pure", Paddle({.use_pure_fp16 = true, .use_fp16_guard = false})},
-      {"paddle fleet", Paddle({.amp_configs = FleetAmpConfigs{.use_pure_fp16 = true}})}};
+      {"bf16 cast", bf16({.style = "cast"})},
+      {"bf16 kahan", bf16({.style = "cast", .master_weights = false, .update = "kahan"})},
+      {"bf16 noise", bf16({.style = "cast", .master_weights = false, .update = "stochastic"})},
+      {"paddle OD", paddle({.level = "OD"})},
+      {"paddle O2", paddle({.level = "O2", .master_grad = true})},
+      {"paddle O2 bf16", paddle({.level = "O2", .dtype = "bfloat16"})},
+      {"paddle pure", paddle({.use_pure_fp16 = true, .use_fp16_guard = false})},
+      {"paddle fleet", paddle({.amp_configs = FleetAmpConfigs{.use_pure_fp16 = true}})}};
   if (const auto found = with_options.find(strategy); found != with_options.end())
     return found->second;
   const std::string apex = "fp16_apex ";
@@ -310,13 +310,13 @@ TEST_CASE("clipping by value bounds true gradients in every strategy") {
 
 TEST_CASE("a pair that does not work together is refused with reason and alternative") {
   struct Split : Plugin {
+    Split() { zero_stage_ = 3; }
     const char* name() const override { return "split"; }
-    Layout layout() const override { return {.tensor = 2}; }
   };
   struct Whole : Precision {
     const char* name() const override { return "whole"; }
     Interaction interaction(const Layout& layout) const override {
-      if (layout.tensor == 1) return {};
+      if (layout.zero_stage == 0) return {};
       return {.supported = false, .reason = "it wants whole layers", .instead = "fp16_naive"};
     }
   };
