@@ -1,4 +1,4 @@
-#include "core/text/tokenize_files.h"
+#include "core/text/tokenizer.h"
 
 #include "platform/error.h"
 #include "platform/files/appended_file.h"

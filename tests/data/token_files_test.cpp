@@ -1,5 +1,5 @@
 // Token files of other programs, and samples from several of them.
-#include "core/data/datasets/token_files.h"
+#include "core/data/datasets/datasets.h"
 #include "core/data/loader.h"
 #include "tests/data/files.h"
 #include "tests/draws.h"

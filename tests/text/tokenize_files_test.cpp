@@ -1,5 +1,5 @@
 // Files of tokens from texts, also when a run is stopped and started again.
-#include "core/text/tokenize_files.h"
+#include "core/text/tokenizer.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/draws.h"
 #include "tests/error_of.h"

@@ -1,4 +1,4 @@
-#include "core/text/tokenize_files.h"
+#include "core/text/tokenizer.h"
 #include "platform/error.h"
 #include "platform/warn.h"
 #include "tools/commands/commands.h"

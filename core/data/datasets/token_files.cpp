@@ -1,4 +1,4 @@
-#include "core/data/datasets/token_files.h"
+#include "core/data/datasets/datasets.h"
 
 #include "platform/error.h"
 #include "platform/json/json_text.h"
