@@ -8,7 +8,7 @@
 #pragma once
 
 #include "plugins/interface/plugin.h"
-#include "plugins/tensor/tensor_plan.h"
+#include "core/nn/module_traits.h"
 
 #include <string>
 #include <vector>
