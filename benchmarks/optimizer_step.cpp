@@ -9,6 +9,7 @@
 #include "benchmarks/timing.h"
 #include "benchmarks/training.h"
 #include "core/optim/algorithms/registry.h"
+#include "core/optim/clip.h"
 
 #include <fmt/format.h>
 

@@ -1,3 +1,6 @@
+// Ranks: World (this process's rank, by its launcher), Layout and Axes (how ranks are arranged, as
+// plain values), and Mesh.
+//
 // Mesh: a world's ranks along named axes, with a group along each axis.
 //
 // A 2 x 3 mesh of data and tensor holds ranks 0 to 5 as
@@ -42,7 +45,7 @@ enum class Among : uint8_t {
 // loss, or for all microbatches of a pipeline.
 enum class Pass : uint8_t { forward, backward };
 
-// --- Axes: a world's ranks along named axes, as pure arithmetic; parallel/mesh.h adds the groups.
+// --- Axes: a world's ranks along named axes, as pure arithmetic; Mesh adds the groups.
 //
 // Row-major: the last axis varies fastest, as in torch's init_device_mesh. The names are Layout's
 // fields: data, pipeline, sequence, tensor. A plain value; thread-safe.

@@ -65,8 +65,6 @@ class Index {
   Value value_;
 };
 
-// --- functions
-
 // --- elementwise, from the table: neg(x), exp(x), ..., add(a, b), mul(a, b), ...
 #define UNARY(name, ...) Tensor name(const Tensor& x);
 #define BINARY(name, ...)                        \

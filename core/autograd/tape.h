@@ -43,22 +43,28 @@ class Gradients {
   // Returns false if the gradient of input i is not needed; then do not compute it.
   bool wanted(int i) const;
   Tensor& operator[](int i) { return values_[i]; }
+
+  // --- when the work is done: for the library's own layers. A custom function needs only the two
+  // functions above.
   // Computes the gradient of weight input i with `gradient`, which runs off the tape and owns the
   // tensors that it needs. It runs now, or later (deferred_gradients.h), or while ranks exchange
   // what the layer sends on.
   template <class F>
   void compute(int i, F&& gradient) {
-    if (puts_off(i)) put_off(i, std::forward<F>(gradient));
-    else if (is_done_meanwhile()) do_meanwhile(i, std::forward<F>(gradient));
-    else values_[i] = gradient();
+    if (puts_off(i))
+      put_off(i, std::forward<F>(gradient));
+    else if (is_done_meanwhile())
+      do_meanwhile(i, std::forward<F>(gradient));
+    else
+      values_[i] = gradient();
   }
   // As above for a function that can save a tensor. gradient(sum) adds to `sum`, the gradient that
   // a leaf already has, and returns an undefined tensor. If `sum` is undefined, or it cannot add,
   // it returns the gradient as above.
   template <class F>
   void compute_or_add(int i, F&& gradient) {
-    compute(i, [place = place_of(i), gradient = std::function<Tensor(const Tensor&)>(
-                                         std::forward<F>(gradient))] {
+    compute(i, [place = place_of(i),
+                gradient = std::function<Tensor(const Tensor&)>(std::forward<F>(gradient))] {
       return add_at(place, gradient);
     });
   }
@@ -242,8 +248,10 @@ class ClosureNode : public Node {
       : Node(name, inputs, outputs), formula_(new F(std::forward<F>(formula))) {}
   void backward(std::span<const Tensor> g, Gradients& d) override {
     if (!formula_) graph_was_freed(name());
-    if constexpr (many_outputs) (*formula_)(g, d);
-    else (*formula_)(g[0], d);
+    if constexpr (many_outputs)
+      (*formula_)(g, d);
+    else
+      (*formula_)(g[0], d);
   }
   bool is_twice_differentiable() const override {
     return formula_is<F, FormulaKind::twice> || only_casts();

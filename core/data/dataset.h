@@ -1,9 +1,10 @@
-// Datasets: indexed samples, each an image (or any tensor) and a label.
+// Datasets: indexed samples, each an image (or any tensor) and a label; what a data set draws its
+// random numbers from and is recognised by; and the batches that a loader makes of samples.
 //
 // A Dataset is immutable once built; several threads call load() concurrently.
 #pragma once
 
-#include "core/data/images/lazy_image.h"
+#include "core/data/images/image.h"
 #include "core/tensor/tensor.h"
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "core/nn/init.h"
+#include "core/nn/functional.h"
 
 #include "core/autograd/tape.h"
 #include "core/tensor/absence.h"

@@ -1,6 +1,6 @@
 #include "core/nn/multi_head_attention.h"
 
-#include "core/nn/init.h"
+#include "core/nn/functional.h"
 
 namespace booster {
 

@@ -2,7 +2,7 @@
 
 #include "core/autograd/op_policy.h"
 #include "core/nn/arguments.h"
-#include "core/nn/init.h"
+#include "core/nn/functional.h"
 
 #include <cmath>
 

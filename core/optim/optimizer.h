@@ -132,7 +132,7 @@ class Optimizer {
   std::vector<Tensor> gradients() const;
   // Clips the gradients of the next step so that their common p-norm is at most `max_norm`. Returns
   // the norm before, which is read only when accessed. Steps apply the factor; gradients in memory
-  // stay as they are until settle_clip (clip_grad_norm_ in clip.h changes them). zero_grad drops
+  // stay as they are until settle_clip (clip_grad_norm_ below changes them). zero_grad drops
   // the clip, and so does a change of gradients after a step. `factor` (f32, one value on the
   // device) is what the step will multiply gradients by as `inverse_scale`; the norm is the norm of
   // these products.
@@ -271,5 +271,18 @@ class Optimizers : public std::vector<Optimizer> {
   Optimizers(const Optimizer& only) : vector{only} {}
   Optimizers(std::vector<Optimizer> all) : vector(std::move(all)) {}
 };
+
+// --- clipping gradients in memory, for programs without an Optimizer's own clips. Norms are taken
+// over all gradients together and accumulate in f64, so that finite f32 gradients always have a
+// finite norm. Both throw on gradients of a boosted training, whose optimizer clips by itself.
+// Scales all gradients by min(1, max_norm / (norm + 1e-6)) (torch.nn.utils.clip_grad_norm_) and
+// returns the norm before scaling. `power` is any p > 0; infinity gives the largest magnitude. For
+// an inf or nan norm it throws if `error_if_nonfinite`. Otherwise the gradients become 0 or nan, as
+// in PyTorch, and the returned norm shows it.
+double clip_grad_norm_(const Parameters& parameters, double max_norm, double power = 2,
+                       bool error_if_nonfinite = false);
+
+// Clamps every gradient to [-limit, limit]; nan stays nan.
+void clip_grad_value_(const Parameters& parameters, double limit);
 
 }  // namespace booster

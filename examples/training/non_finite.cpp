@@ -1,5 +1,6 @@
 #include "examples/training/non_finite.h"
 
+#include "core/optim/clip.h"
 #include "core/tensor/absence.h"
 
 #include <fmt/format.h>

@@ -69,6 +69,12 @@ struct View {
   }
 };
 
+// A device queue: its entries run in order, and the program does not wait for them.
+struct Stream {
+  Device device = {};
+  void* handle = nullptr;  // a cudaStream_t; null for the device's default stream and for the host
+};
+
 // A sliding window over (h, w): kernel size, stride, padding, dilation; groups for convolutions.
 struct Window2d {
   int64_t kernel[2];

@@ -23,7 +23,6 @@
 #pragma once
 
 #include "parallel/operations/operation.h"
-#include "parallel/operations/reduction.h"
 
 #include <memory>
 #include <string>

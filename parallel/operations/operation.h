@@ -4,7 +4,6 @@
 
 #include "core/tensor/tensor.h"
 #include "kernels/arguments/view.h"
-#include "kernels/host/stream.h"
 #include "platform/error.h"
 
 #include <fmt/format.h>
@@ -105,6 +104,12 @@ class AbsentMembers {
   uint32_t hash_ = 0x811c9dc5;
   bool any_ = false;
 };
+
+// --- CollectiveOp: how ranks' values are combined. A mean of integers is an error; for bool, sum
+// and max mean "any", min and prod mean "all".
+
+enum class CollectiveOp : uint8_t { sum, mean, max, min, prod };
+const char* name_of(CollectiveOp reduction);
 
 // --- Work: a handle to an operation that runs asynchronously.
 

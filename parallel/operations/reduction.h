@@ -4,16 +4,13 @@
 // rounding at the end, so every rank gets the same bits. Thread-safe.
 #pragma once
 
-#include "kernels/arguments/view.h"
+#include "parallel/operations/operation.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace booster {
-
-enum class CollectiveOp : uint8_t { sum, mean, max, min, prod };
-const char* name_of(CollectiveOp reduction);
 
 // Throws for a mean of integers, which has no exact value in their type. For bool, sum and max mean
 // "any", min and prod mean "all".

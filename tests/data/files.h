@@ -2,7 +2,6 @@
 #pragma once
 
 #include "core/data/images/image.h"
-#include "core/data/images/lazy_image.h"
 #include "platform/error.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/error_of.h"

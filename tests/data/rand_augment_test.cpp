@@ -1,6 +1,7 @@
 // RandAugment against torchvision's on Pillow's images: pixels, magnitudes and draws.
 #include "core/data/transforms/transforms.h"
 
+#include "core/data/images/affine.h"
 #include "tests/data/drawn.h"
 #include "tests/data/files.h"
 

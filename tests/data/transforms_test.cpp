@@ -1,3 +1,4 @@
+#include "core/data/images/resize.h"
 #include "core/data/transforms/transforms.h"
 #include "tests/data/files.h"
 

@@ -1,6 +1,5 @@
 // Wrong arguments raise an error that names the function, what it got and what it wants.
 #include "core/nn/functional.h"
-#include "core/nn/init.h"
 #include "core/tensor/host_reads.h"
 #include "tests/capture_part.h"
 #include "tests/nn/golden.h"

@@ -1,7 +1,6 @@
 // Initial values and noise have the documented distributions, from a reproducible stream.
 #include "core/autograd/tape.h"
 #include "core/nn/functional.h"
-#include "core/nn/init.h"
 #include "core/nn/layers.h"
 #include "tests/nn/golden.h"
 

@@ -3,8 +3,8 @@
 // that the GPU does not have.
 #pragma once
 
+#include "core/data/images/image.h"
 #include "core/data/images/image_plan.h"
-#include "core/data/images/lazy_image.h"
 #include "core/tensor/staging.h"
 #include "kernels/arguments/image_batch.h"
 

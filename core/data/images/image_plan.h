@@ -2,7 +2,7 @@
 // LazyImage::write() computes.
 #pragma once
 
-#include "core/data/images/lazy_image.h"
+#include "core/data/images/image.h"
 #include "core/data/images/stored_image.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-#include "core/data/images/lazy_image.h"
+#include "core/data/images/image.h"
 
 #include "core/data/images/image_plan.h"
 #include "core/data/images/resize.h"

@@ -1,12 +1,12 @@
-// Image transforms with torchvision's names, arguments and results. Transforms are immutable
-// values: many threads may use one at the same time.
+// Image transforms, and mixup and CutMix of whole batches, with torchvision's names, arguments and
+// results. Transforms are immutable values: many threads may use one at the same time.
 //
 //   Compose transform(Resize(256), RandomResizedCrop(224), RandomHorizontalFlip(), ToTensor(),
 //                     Gray2RGB(), Normalize({0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}));
 #pragma once
 
 #include "core/data/dataset.h"
-#include "core/data/images/lazy_image.h"
+#include "core/data/images/image.h"
 
 #include <array>
 #include <concepts>

@@ -1,6 +1,6 @@
 #include "core/nn/models/gpt2.h"
 
-#include "core/nn/init.h"
+#include "core/nn/functional.h"
 #include "core/nn/key_value_cache.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "core/nn/models/vit.h"
 
-#include "core/nn/init.h"
+#include "core/nn/functional.h"
 #include "core/nn/module_traits.h"
 
 #include <algorithm>

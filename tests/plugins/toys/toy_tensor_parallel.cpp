@@ -1,5 +1,6 @@
 #include "tests/plugins/toys/toy_tensor_parallel.h"
 
+#include "core/optim/clip.h"
 #include "tests/plugins/toys/pair.h"
 #include "tests/plugins/toys/rank_norms.h"
 
