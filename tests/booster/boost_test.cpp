@@ -24,7 +24,7 @@ Model small_model() {
 
 Optimizer sgd(const Model& model) { return SGD(model.parameters(), {.lr = 0.1, .momentum = 0.9}); }
 
-Tensor inputs(int seed) {
+Tensor batch_inputs(int seed) {
   Generator generator(static_cast<uint64_t>(seed));
   return uniform({4, features}, -1, 1, {}, generator);
 }
@@ -68,7 +68,7 @@ std::vector<double> train(const StrategyLevel& strategy, const std::vector<Misus
   for (int step = 0; step < 4; ++step) {
     if (step != 2) opt.zero_grad();
     go_wrong();
-    const Tensor loss = mean(cast(net(inputs(step)), DType::f32));
+    const Tensor loss = mean(cast(net(batch_inputs(step)), DType::f32));
     go_wrong();
     booster.backward(loss, opt);
     go_wrong();
@@ -135,14 +135,14 @@ TEST_CASE("a model or optimizer is boosted once, and again when its boosted hand
       CHECK_THROWS_WITH_AS(booster.boost(other, optimizer), Contains(again), Error);
       CHECK_THROWS_WITH_AS(booster.boost({other, model}, {sgd(other)}), Contains(again), Error);
       CHECK(values(model) == before);
-      booster.backward(mean(cast(net(inputs(1)), DType::f32)), opt);
+      booster.backward(mean(cast(net(batch_inputs(1)), DType::f32)), opt);
     }
     for (const auto& [name, tensor] : model.parameters()) CHECK_FALSE(tensor.grad().defined());
     CHECK_NOTHROW(optimizer.zero_grad());
     if (is_16_bit(model.parameters()[0].tensor.dtype()) && std::string(strategy.name) != "fp8")
       continue;  // Apex needs f32 models; other strategies need not accept 16-bit ones
     auto [net, opt] = booster.boost(model, optimizer);
-    booster.backward(mean(cast(net(inputs(1)), DType::f32)), opt);
+    booster.backward(mean(cast(net(batch_inputs(1)), DType::f32)), opt);
     CHECK_FALSE(opt.step().skipped());
   }
 }
@@ -194,7 +194,7 @@ TEST_CASE("an optimizer may hold parameters of the loss besides") {
   Parameters all = model.parameters();
   all.push_back({"factor", factor});
   auto [net, opt] = booster.boost(model, SGD(all, {.lr = 0.1}));
-  booster.backward(mean(cast(net(inputs(1)), DType::f32) * factor), opt);
+  booster.backward(mean(cast(net(batch_inputs(1)), DType::f32) * factor), opt);
   opt.step();
   CHECK(factor.item() != 2);
 }
@@ -208,10 +208,10 @@ TEST_CASE("the unboosted model of a 16-bit strategy says which handle is to be c
     auto [net, opt] = booster.boost(model, sgd(model));
     if (model.parameters()[0].tensor.dtype() == DType::f32) continue;
     ++told;
-    CHECK_THROWS_WITH_AS(model(inputs(1)),
+    CHECK_THROWS_WITH_AS(model(batch_inputs(1)),
                          Contains("on single); want boosted.model called, not the model itself"),
                          Error);
-    CHECK_NOTHROW(net(inputs(1)));
+    CHECK_NOTHROW(net(batch_inputs(1)));
   }
   CHECK(told >= 6);
 }
@@ -221,7 +221,7 @@ TEST_CASE("a scaler of one's own beside a Booster is told of booster.backward") 
   Model model = small_model();
   Optimizer optimizer = sgd(model);
   auto [net, opt] = booster.boost(model, optimizer);
-  booster.backward(mean(cast(net(inputs(1)), DType::f32)), opt);
+  booster.backward(mean(cast(net(batch_inputs(1)), DType::f32)), opt);
   GradScaler scaler;
   CHECK_THROWS_WITH_AS(scaler.step(optimizer), Contains("booster.backward(loss, optimizer)"),
                        Error);
@@ -244,10 +244,10 @@ TEST_CASE("rank: boosts again" * doctest::skip()) {
         with(R"("name": "fp16_paddle", "level": "O2", "excluded_layers": ["none"])")
             .boost(model, optimizer),
         Contains("fp16_paddle: excluded_layers"), Error);
-    CHECK(model(inputs(1)).shape() == Shape{4, features});
+    CHECK(model(batch_inputs(1)).shape() == Shape{4, features});
     Booster booster = with(R"("name": "fp8")");
     auto [net, opt] = booster.boost(model, optimizer);
-    booster.backward(mean(cast(net(inputs(1)), DType::f32)), opt);
+    booster.backward(mean(cast(net(batch_inputs(1)), DType::f32)), opt);
     opt.step();
   }
 }
