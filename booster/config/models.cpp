@@ -1,6 +1,6 @@
 #include "booster/config/options/options.h"
 #include "booster/config/builtins.h"
-#include "booster/config/tables/decoder_models.h"
+#include "booster/config/decoder_models.h"
 #include "core/nn/models.h"
 
 namespace booster {

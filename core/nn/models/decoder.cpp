@@ -202,9 +202,10 @@ NamedTensor decoder_tensor(const NamedTensor& stored, const StoredShapes& all, b
 }
 
 FileForm decoder_form(bool tied) {
-  return {.to_file = [](const NamedTensor& own) { return own; },
-          .from_file = [tied](const NamedTensor& stored,
-                              const StoredShapes& all) { return decoder_tensor(stored, all, tied); }};
+  const auto from_file = [tied](const NamedTensor& stored, const StoredShapes& all) {
+    return decoder_tensor(stored, all, tied);
+  };
+  return {.to_file = [](const NamedTensor& own) { return own; }, .from_file = from_file};
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "booster/config/tables/decoder_models.h"
+#include "booster/config/decoder_models.h"
 
 #include "booster/config/options/options.h"
 #include "core/nn/models.h"
