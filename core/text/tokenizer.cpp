@@ -1,7 +1,7 @@
 #include "core/text/tokenizer.h"
 
 #include "core/text/added_tokens.h"
-#include "core/text/decoder.h"
+#include "core/text/detokenizer.h"
 #include "core/text/post_processor.h"
 #include "core/text/pre_tokenizer.h"
 #include "core/text/unicode.h"

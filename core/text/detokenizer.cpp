@@ -1,4 +1,4 @@
-#include "core/text/decoder.h"
+#include "core/text/detokenizer.h"
 
 #include "core/text/byte_level.h"
 #include "core/text/unicode.h"
