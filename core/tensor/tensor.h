@@ -254,7 +254,7 @@ Tensor from_memory(void* data, const Shape& shape, TensorOptions options,
 // --- tensors that get memory and initial values at their first use; absence.h says how
 // While it lives, tensors that this thread makes have no memory until they are used:
 //   Model model;
-//   { const LazyInit lazy; model = VisionTransformer(options); }  // no memory so far
+//   { const LazyInit lazy; model = models::vit(name); }        // no memory so far
 // Their values are as without it, in whatever order they are first used.
 class LazyInit {
  public:
