@@ -161,7 +161,7 @@ TEST_CASE("a part of a gpt2's heads is computed as in the whole attention") {
   // would hold.
   const auto options = models::gpt2_options("gpt2", small());
   manual_seed(6);
-  models::Gpt2Attention whole(options), part(options);
+  models::Gpt2Attention whole(options, 0), part(options, 0);
   const int64_t features = 24, size = 8;
   const NoGradGuard no_grad;
   const auto kept = [&](int64_t begin) {

@@ -51,14 +51,15 @@ void train_in_parts(const HybridParallelOptions& options, const std::function<Mo
                     const Spread::Rows& input, const std::string& broken) {
   train_in_turn(
       [&](const Group& world) {
-        const HybridParallelPlugin plugin(options, world);
+        const PluginMaker plugin = HybridParallelPlugin(options, world);
+        const Mesh mesh = plugin()->mesh();
         return Spread{.name = "own model",
                       .plugin = plugin,
                       .model = model,
                       .input = input,
                       .target = [](const Tensor& x) { return narrow(x, 1, 0, 8).clone(); },
-                      .shares = plugin.mesh().size("data"),
-                      .share = plugin.mesh().place("data"),
+                      .shares = mesh.size("data"),
+                      .share = mesh.place("data"),
                       .by_pipeline = options.pp_size > 1,
                       .broken = broken,
                       .rate = 0.25,
