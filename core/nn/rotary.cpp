@@ -100,6 +100,11 @@ void check_rotary(const RotaryOptions& options) {
         options.high_freq_factor, options.low_freq_factor);
 }
 
+void check_rotary_size(int64_t size) {
+  check(size > 2 && size % 2 == 0,
+        "rotary embedding: size of a head; got {}, want an even number above 2", size);
+}
+
 std::vector<float> rotary_frequencies(int64_t size, const RotaryOptions& options, int64_t tokens) {
   const double theta =
       options.scaling == "dynamic" ? dynamic_theta(size, options, tokens) : options.theta;
@@ -129,9 +134,8 @@ struct Rotary::Last {
 
 Rotary::Rotary(int64_t size, RotaryOptions options)
     : size_(size), options_(std::move(options)), last_(std::make_unique<Last>()) {
+  check_rotary_size(size_);
   check_rotary(options_);
-  check(size_ > 2 && size_ % 2 == 0,
-        "rotary embedding: size of a head; got {}, want an even number above 2", size_);
 }
 
 Rotary::~Rotary() = default;

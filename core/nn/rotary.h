@@ -34,6 +34,8 @@ struct RotaryOptions {
 std::vector<std::string> rotary_scalings();
 // Throws for an unknown kind, with the nearest one, and for numbers that make no sense.
 void check_rotary(const RotaryOptions& options);
+// Throws unless a head of this size can be turned.
+void check_rotary_size(int64_t size);
 
 // Returns size / 2 frequencies for a text of `tokens` tokens.
 std::vector<float> rotary_frequencies(int64_t size, const RotaryOptions& options, int64_t tokens);

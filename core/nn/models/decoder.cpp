@@ -49,6 +49,7 @@ void check_sizes(const std::string& name, const DecoderOptions& o) {
         "{}: heads of keys do not divide those of queries; got {} (num_key_value_heads) and {} "
         "(num_attention_heads)",
         name, *o.num_key_value_heads, *o.num_attention_heads);
+  check_rotary_size(*o.head_dim);
   check_rotary(o.rotary);
 }
 
