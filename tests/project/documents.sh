@@ -37,7 +37,7 @@ twice_differentiable() {
   tr -d '"`/' <"$1" | tr -s '\n ' ' ' |
     grep -oiP 'arithmetic, shape functions, .*?(?= and the losses)' | head -1 | cut -c2-
 }
-list=$(twice_differentiable core/autograd/tape.h)
+list=$(twice_differentiable core/autograd/backward.h)
 [[ -n $list ]] || complain "core/autograd/tape.h: no list of functions with second derivatives"
 for file in core/autograd/pass.h docs/numerics.md; do
   [[ $(twice_differentiable $file) == "$list" ]] ||
