@@ -38,10 +38,10 @@ twice_differentiable() {
     grep -oiP 'arithmetic, shape functions, .*?(?= and the losses)' | head -1 | cut -c2-
 }
 list=$(twice_differentiable core/autograd/backward.h)
-[[ -n $list ]] || complain "core/autograd/tape.h: no list of functions with second derivatives"
+[[ -n $list ]] || complain "core/autograd/backward.h: no list of functions with second derivatives"
 for file in core/autograd/pass.h docs/numerics.md; do
   [[ $(twice_differentiable $file) == "$list" ]] ||
-    complain "$file: other functions with second derivatives than core/autograd/tape.h"
+    complain "$file: other functions with second derivatives than core/autograd/backward.h"
 done
 
 program=$(sed -n '/^```cpp$/,/^```$/p' README.md | sed '1d;/^```$/,$d')
