@@ -1,8 +1,5 @@
 #include "examples/training/non_finite.h"
 
-#include "core/optim/clip.h"
-#include "core/tensor/absence.h"
-
 #include <fmt/format.h>
 
 #include <cmath>

@@ -19,7 +19,7 @@ done
 
 # --- a build folder
 build=$work/build
-mkdir -p "$build"/{tests/cuda_on_host,benchmarks,examples,booster,kernels/cuda} "$work/tools"
+mkdir -p "$build"/{tests/cuda_on_host,benchmarks,examples,tools,kernels/cuda} "$work/tools"
 touch "$build"/{build.ninja,kernels/cuda/libbooster_cuda.so,tests/cuda_on_host/libplayed.so}
 play() {  # PROGRAM TEXT
   printf '#!/usr/bin/env bash\n%s\n' "$2" > "$1"

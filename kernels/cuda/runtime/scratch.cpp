@@ -71,10 +71,8 @@ void ScratchStack::drop_chunks() {
   dropped_bytes_ = 0;
   for (const Chunk& chunk : chunks_) {
     dropped_bytes_ += chunk.bytes;
-    if (use_ == Use::recorded)
-      kept_.push_back(chunk.data);
-    else
-      free(device_, chunk.data);
+    if (use_ == Use::recorded) kept_.push_back(chunk.data);
+    else free(device_, chunk.data);
   }
   chunks_.clear();
 }
