@@ -80,11 +80,12 @@ ChoiceFile::ChoiceFile(std::string path, std::string subject)
 
 std::optional<ChoiceFile::Choices> ChoiceFile::read(std::string& why) const {
   std::ifstream file(path_, std::ios::binary);
-  std::stringstream read;
-  if (!file || !(read << file.rdbuf())) {
+  if (!file) {
     why = absent;
     return {};
   }
+  std::stringstream read;
+  read << file.rdbuf();  // an empty file is damaged too
   const std::string text = std::move(read).str();
   const size_t end = text.rfind("end ");
   std::istringstream lines(end == std::string::npos ? "" : text.substr(0, end));
