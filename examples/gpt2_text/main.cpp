@@ -1,4 +1,4 @@
-// Trains a GPT-2 on the bytes of a text as described by a JSON file:
+// Trains a GPT-2, or another language model, on the bytes of a text as described by a JSON file:
 //   build/examples/gpt2_text --config examples/gpt2_text.json [--set data.file=book.txt ...]
 #include "examples/gpt2_text/trainer.h"
 
@@ -47,22 +47,25 @@ Section train_section() {
 
 void check_model(const Config& config, Mistakes& mistakes) {
   if (mistakes.any_in("model") || mistakes.any_in("data")) return;
-  if (!config.has("model.n_positions")) {
+  // GPT-2's name for the longest text, or the decoders'.
+  const std::string longest =
+      config.has("model.n_positions") ? "model.n_positions" : "model.max_position_embeddings";
+  if (!config.has(longest)) {
     mistakes.add("model.name", fmt::format("reads no text; got {}, want gpt2 or one like it",
                                            config.get<std::string>("model.name")));
     return;
   }
   const auto vocabulary = config.get<int64_t>("model.vocab_size");
   if (vocabulary < byte_values)
-    mistakes.add("model.vocab_size", fmt::format("does not hold every byte; got {}, want {}",
-                                                 vocabulary, byte_values));
+    mistakes.add("model.vocab_size",
+                 fmt::format("does not hold every byte; got {}, want {}", vocabulary, byte_values));
   const auto tokens = config.get<int64_t>("data.tokens");
-  const auto positions = config.get<int64_t>("model.n_positions");
+  const auto positions = config.get<int64_t>(longest);
   if (tokens > positions)
-    mistakes.add("data.tokens",
-                 fmt::format("more than the model has positions; got {}, want at most {}, which is "
-                             "model.n_positions",
-                             tokens, positions));
+    mistakes.add(
+        "data.tokens",
+        fmt::format("more than the model has positions; got {}, want at most {}, which is {}",
+                    tokens, positions, longest));
 }
 
 }  // namespace

@@ -296,6 +296,15 @@ TEST_CASE("gpt2_text trains a GPT-2 unless a config names another model") {
                                    (example.folder() / "config.json").string()));
   };
   CHECK(check("{}").code == 0);
+  const auto llama = [&](int tokens) {
+    return check(fmt::format(R"({{"model": {{"name": "llama", "hidden_size": 32,
+        "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 2,
+        "max_position_embeddings": 32}},
+        "data": {{"tokens": {}}}}})",
+                             tokens));
+  };
+  CHECK(llama(32).code == 0);
+  CHECK(llama(33).says("want at most 32, which is model.max_position_embeddings"));
   const CommandResult images = check(R"({"model": {"name": "resnet20"}})");
   CHECK(images.code == 2);
   CHECK(images.says("reads no text; got resnet20, want gpt2"));
