@@ -22,7 +22,7 @@ out=out/demo_$precision
 
 scripts/packages.sh
 [[ -e build/build.ninja ]] || meson setup build --native-file scripts/batches.ini
-ninja -C build tools/booster examples/vit_caltech101
+ninja -C build tools/booster all_examples
 
 start=$SECONDS
 build/tools/booster run --nproc_per_node 1 build/examples/vit_caltech101 \

@@ -70,7 +70,7 @@ Device device_of(const Config& config) {
   const size_t colon = name.find(':');
   const int index =
       colon == name.npos ? launch_from_env().local_rank : std::stoi(name.substr(colon + 1));
-  return {DeviceType::cuda, static_cast<int8_t>(std::min(index, 127))};
+  return Device::cuda(index);
 }
 
 Model make_model(const Config& config,

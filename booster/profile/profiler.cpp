@@ -187,7 +187,7 @@ void Profiler::read_gpu_times() try {
     if (index < 0 || index >= static_cast<int64_t>(times.size())) continue;
     const kernels::GpuTime& time = times[static_cast<size_t>(index)];
     if (time.device < 0) continue;
-    event->device = {DeviceType::cuda, static_cast<int8_t>(time.device)};
+    event->device = Device::cuda(time.device);
     event->gpu_begin = time.begin;
     event->gpu_end = time.end;
   }
@@ -222,7 +222,7 @@ std::vector<std::pair<Device, double>> Profiler::busy_seconds() const {
       sum += std::max<int64_t>(0, end - std::max(begin, until));
       until = std::max(until, end);
     }
-    busy.emplace_back(Device{DeviceType::cuda, static_cast<int8_t>(index)},
+    busy.emplace_back(Device::cuda(static_cast<int>(index)),
                       static_cast<double>(sum) * 1e-9);
   }
   return busy;

@@ -1,6 +1,6 @@
 // Colossal-AI's tutorial of mixed precision, step by step: a Vision Transformer on Caltech101.
 //   export DATA=/path/to/data
-//   build/tools/booster run --nproc_per_node 1 build/examples/amp_tutorial
+//   build/tools/booster run --nproc_per_node 1 build/examples/amp_tutorial [MODEL [cuda]]
 #include <booster/booster.h>
 
 #include <fmt/core.h>
@@ -14,6 +14,8 @@ int main(int argc, char** argv) {
   // Step 2. The ranks, from the environment that the run tool makes.
   report_uncaught_errors();
   const World world = launch_from_env();
+  const bool on_gpu = argc > 2 && std::string(argv[2]) == "cuda";
+  const Device device = on_gpu ? Device::cuda(world.local_rank) : Device();
 
   // Step 3. Model, data, optimizer, loss, schedule.
   constexpr int num_epochs = 2;
@@ -25,6 +27,7 @@ int main(int argc, char** argv) {
                                   ToTensor(), Gray2RGB(),
                                   Normalize({0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}))});
   auto model = models::vit(argc > 1 ? argv[1] : "vit_base_patch16_224", {.drop_rate = 0.1});
+  model->to(device);
   auto optimizer = SGD(model.parameters(), {.lr = 1e-2, .weight_decay = 0.1});
   auto criterion = CrossEntropyLoss();
 
@@ -33,7 +36,8 @@ int main(int argc, char** argv) {
   //                            .growth_interval = 2000})
   Booster booster({.plugin = TorchDDPPlugin(), .mixed_precision = "fp16"});
   auto train_dataloader = booster.prepare_dataloader(
-      train_dataset, {.batch_size = batch_size, .shuffle = true, .drop_last = true});
+      train_dataset,
+      {.batch_size = batch_size, .shuffle = true, .drop_last = true, .device = device});
   // The tutorial gives the number of epochs as total_steps and steps once in each; in steps of the
   // optimizer all 50 of the warm-up are taken.
   auto lr_scheduler = LinearWarmupLR(

@@ -1,5 +1,5 @@
 // The README's loop: an MLP learns where the signs of two coordinates agree.
-//   build/examples/mlp [fp32|bf16|fp16]
+//   build/examples/mlp [PRECISION [cuda]]
 //   build/tools/booster run --nproc_per_node 2 build/examples/mlp bf16
 #include <booster/booster.h>
 
@@ -16,15 +16,19 @@ std::pair<Tensor, Tensor> make_points(int64_t n) {
 int main(int argc, char** argv) {
   report_uncaught_errors();                              // an error ends in a sentence
   World world = launch_from_env();
+  bool on_gpu = argc > 2 && std::string(argv[2]) == "cuda";
+  Device device = on_gpu ? Device::cuda(world.local_rank) : Device();
   Booster booster({.plugin = world.size > 1 ? "torch_ddp" : "single",
                    .mixed_precision = argc > 1 ? argv[1] : "fp32"});
 
   auto [points, classes] = make_points(4096);
   auto model = models::mlp({2, 64, 64, 2});
+  model->to(device);                                     // for a GPU: this, and the loader's device
   auto optimizer = AdamW(model.parameters(), {.lr = 1e-2});
   auto criterion = CrossEntropyLoss();
-  auto loader = booster.prepare_dataloader(TensorDataset(points, classes),
-                                           {.batch_size = 64, .shuffle = true, .drop_last = true});
+  auto loader = booster.prepare_dataloader(
+      TensorDataset(points, classes),
+      {.batch_size = 64, .shuffle = true, .drop_last = true, .device = device});
   auto scheduler =
       LinearWarmupLR(optimizer, {.warmup_steps = 10, .total_steps = 5 * loader.size()});
 
@@ -35,11 +39,12 @@ int main(int argc, char** argv) {
       opt.zero_grad();
       auto loss = loss_fn(net(point), label);
       booster.backward(loss, opt);
-      auto report = opt.step();                          // {skipped, loss_scale, grad_norm}
+      auto report = opt.step();                          // report.skipped(), .grad_norm() ...
       lr.step(report);
     }
   }
   auto [unseen, truth] = make_points(1000);
-  Tensor right = mean(cast(equal(argmax(net(unseen), -1), truth), DType::f32));
+  Tensor answers = argmax(net(unseen.to(device)), -1);
+  Tensor right = mean(cast(equal(answers, truth.to(device)), DType::f32));
   if (world.rank == 0) fmt::print("accuracy {:.1f} %\n", 100 * right.item());
 }

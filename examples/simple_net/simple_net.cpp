@@ -3,6 +3,7 @@
 //   build/examples/simple_net --network linear                           9 x Linear 8192
 //   build/examples/simple_net --width 512 --batch 64 --batches 10        smaller
 //   build/examples/simple_net --strategy '"bf16"' --strategy '{"name": "fp8"}'
+//   build/examples/simple_net --device cuda                              on the first GPU
 // Strategies are values of booster.mixed_precision in a config; the loop does not depend on them.
 #include <booster/booster.h>
 
@@ -32,13 +33,14 @@ struct Strategy {
 constexpr int64_t not_given = std::numeric_limits<int64_t>::min();
 
 struct Settings {
-  std::string network = "relu", dtype = "float16";
+  std::string network = "relu", dtype = "float16", device = "cpu";
   int64_t layers = not_given, width = not_given, batch = not_given, batches = not_given,
           epochs = not_given, accumulate = 10;
   double lr = 1e-4;
   std::vector<std::string> strategies = {};
 
   bool relu() const { return network == "relu"; }
+  Device where() const { return device == "cuda" ? Device::cuda() : Device(); }
   // Sets options that were not given to the guides' values.
   void fill_in() {
     const auto fill = [&](int64_t& size, int64_t of_relu, int64_t of_linear) {
@@ -65,6 +67,7 @@ Model make_network(const Settings& settings) {
     network.append(Linear(settings.width, settings.width));
   }
   const Model model(std::move(network));
+  model->to(settings.where());
   for (const auto& parameter : model.parameters()) {
     if (parameter.tensor.ndim() == 2) init::xavier_uniform(parameter.tensor);
     if (parameter.tensor.ndim() == 1) init::zeros(parameter.tensor);
@@ -76,7 +79,9 @@ Model make_network(const Settings& settings) {
 std::vector<Batch> make_batches(const Settings& settings) {
   manual_seed(101);
   const Shape shape = {settings.batch, settings.width};
-  const auto draw = [&] { return settings.relu() ? normal(shape) : uniform(shape, 0, 1); };
+  const auto draw = [&] {
+    return (settings.relu() ? normal(shape) : uniform(shape, 0, 1)).to(settings.where());
+  };
   std::vector<Batch> batches;
   for (int64_t i = 0; i < settings.batches; ++i) batches.push_back({draw(), draw()});
   return batches;
@@ -150,6 +155,8 @@ void parse(Settings& settings, int argc, char** argv) {
   app.add_option("--epochs", settings.epochs, "passes over them (5, 2)");
   app.add_option("--accumulate", settings.accumulate, "batches per step in the second table (10)");
   app.add_option("--dtype", settings.dtype, "of the 16-bit levels: float16 or bfloat16");
+  app.add_option("--device", settings.device, "cpu, or cuda: the first GPU")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--lr", settings.lr, "learning rate (0.0001)");
   app.add_option("--strategy", settings.strategies, "one more row, as a config has it")
       ->allow_extra_args(false);

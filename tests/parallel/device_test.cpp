@@ -15,7 +15,7 @@ using namespace booster;
 namespace {
 
 Device own_gpu(const Group& group) {
-  return {DeviceType::cuda, static_cast<int8_t>(group.rank() % kernels::cuda_device_count())};
+  return Device::cuda(group.rank() % kernels::cuda_device_count());
 }
 
 // Returns values that differ by rank and position, and are exact in every dtype, even when summed.

@@ -19,7 +19,7 @@ using namespace booster::testing;
 namespace {
 
 Device gpu_here(const Group& world) {
-  return {DeviceType::cuda, static_cast<int8_t>(world.rank() % kernels::cuda_device_count())};
+  return Device::cuda(world.rank() % kernels::cuda_device_count());
 }
 
 struct Way {

@@ -2,6 +2,7 @@
 
 #include "core/tensor/memory/allocator.h"
 #include "kernels/cpu/library.h"
+#include "kernels/device/memory.h"
 
 #include <fmt/core.h>
 
@@ -93,5 +94,7 @@ std::string out_of_memory_report(const AllocatorStats& stats, const TaggedBytes&
   for (int i = 0; i < 3; ++i) text += fmt::format("\n  {}. {}", i + 1, advice[i].text);
   return text;
 }
+
+int cuda_device_count() { return kernels::cuda_device_count(); }
 
 }  // namespace booster

@@ -74,4 +74,8 @@ void reset_peak_bytes();
 // Returns cached blocks to the system.
 void empty_cache();
 
+// Returns the number of NVIDIA GPUs that this process can use: 0 without a driver, or in a build
+// without CUDA. Their names are Device::cuda(0), Device::cuda(1) ...
+int cuda_device_count();
+
 }  // namespace booster

@@ -136,7 +136,7 @@ TEST_CASE("rank: a copy behind a GPU that hangs" * doctest::skip()) {
   met.barrier();
   setenv("BOOSTER_TIMEOUT", "3", 1);
   const Group group = met.subgroup(met.world_ranks());
-  const Tensor a = ones({100}, {.device = {DeviceType::cuda, static_cast<int8_t>(world.rank % 2)}}),
+  const Tensor a = ones({100}, {.device = Device::cuda(world.rank % 2)}),
                b = a.clone();
   if (world.rank == 0 && std::getenv("TEST_HOW")) play("stuck=1");
   const auto exchange = [&] {

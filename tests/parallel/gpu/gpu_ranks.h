@@ -24,5 +24,5 @@ inline std::string failures_on_gpus(const std::string& test_case, int size,
 }
 
 inline booster::Device gpu_of(const booster::World& world) {
-  return {booster::DeviceType::cuda, static_cast<int8_t>(world.local_rank)};
+  return booster::Device::cuda(world.local_rank);
 }
