@@ -6,7 +6,7 @@ root=$1 booster=$2 program=$3
 blocks=$(mktemp -d)
 trap 'rm -rf "$blocks"' EXIT
 
-for document in "$root"/README.md "$root"/docs/*.md; do
+for document in "$root"/README.md "$root"/docs/*.md "$root"/docs/*/*.md; do
   awk -v prefix="$blocks/$(basename "$document" .md)" '
     /^```json$/ { file = prefix "_line_" NR ".json"; next }
     /^```$/ { file = ""; next }

@@ -11,7 +11,7 @@ complain() { echo "$1"; failures=$((failures + 1)); }
 layers="platform|kernels|core|parallel|mixed_precision|plugins|booster|tools|examples|benchmarks"
 layers+="|tests"
 layers+="|docs|scripts"
-documents=(README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs/*.md)
+documents=(README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs/*.md docs/*/*.md)
 for document in "${documents[@]}"; do
   folder=$(dirname "$document")
   while read -r link; do
@@ -26,7 +26,7 @@ done
 
 # Headers that users are sent to are installed.
 public=$(scripts/public_headers.sh "$PWD")
-for document in README.md docs/{add-a-strategy,porting,recipes,report}.md; do
+for document in README.md docs/{add-a-strategy,porting,recipes,report}.md docs/{start,guides}/*.md; do
   while read -r header; do
     grep -qxF "$header" <<<"$public" || complain "$document: names $header, which booster.h lacks"
   done < <(grep -oP "\`\K($layers)/[a-z0-9_/]+\.h(?=\`)" "$document" || true)
@@ -43,6 +43,20 @@ for file in core/autograd/pass.h docs/numerics.md; do
   [[ $(twice_differentiable $file) == "$list" ]] ||
     complain "$file: other functions with second derivatives than core/autograd/backward.h"
 done
+
+# The index lists every document.
+for document in docs/*.md docs/*/*.md; do
+  [[ $document == docs/README.md ]] || grep -qF "](${document#docs/})" docs/README.md ||
+    complain "docs/README.md: does not list $document"
+done
+
+# Programs that the README and the quick starts call are built by scripts/demo.sh.
+for program in $(grep -ohP 'build/examples/\K[a-z0-9_]+(?![a-z0-9_.])' README.md docs/start/*.md | sort -u); do
+  grep -qE "executable\('$program'" examples/meson.build ||
+    complain "documents: call build/examples/$program, which examples/meson.build does not build"
+done
+grep -q 'ninja -C build tools/booster all_examples' scripts/demo.sh ||
+  complain "scripts/demo.sh: does not build all examples"
 
 program=$(sed -n '/^```cpp$/,/^```$/p' README.md | sed '1d;/^```$/,$d')
 [[ $program == "$(cat examples/mlp/mlp.cpp)" ]] ||
