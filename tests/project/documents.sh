@@ -26,7 +26,8 @@ done
 
 # Headers that users are sent to are installed.
 public=$(scripts/public_headers.sh "$PWD")
-for document in README.md docs/{add-a-strategy,porting,recipes,report}.md docs/{start,guides}/*.md; do
+for document in README.md docs/{add-a-strategy,porting,recipes,report}.md \
+  docs/{start,guides}/*.md; do
   while read -r header; do
     grep -qxF "$header" <<<"$public" || complain "$document: names $header, which booster.h lacks"
   done < <(grep -oP "\`\K($layers)/[a-z0-9_/]+\.h(?=\`)" "$document" || true)
@@ -51,7 +52,8 @@ for document in docs/*.md docs/*/*.md; do
 done
 
 # Programs that the README and the quick starts call are built by scripts/demo.sh.
-for program in $(grep -ohP 'build/examples/\K[a-z0-9_]+(?![a-z0-9_.])' README.md docs/start/*.md | sort -u); do
+called=$(grep -ohP 'build/examples/\K[a-z0-9_]+(?![a-z0-9_.])' README.md docs/start/*.md | sort -u)
+for program in $called; do
   grep -qE "executable\('$program'" examples/meson.build ||
     complain "documents: call build/examples/$program, which examples/meson.build does not build"
 done

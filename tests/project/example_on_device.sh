@@ -33,7 +33,9 @@ for precision in fp32 bf16; do
   compare "$precision" 3 $most
 done
 
-for device in cpu cuda; do "$mlp" fp32 $device | grep -oP 'accuracy \K[0-9.]+' > "$work/$device"; done
+for device in cpu cuda; do
+  "$mlp" fp32 $device | grep -oP 'accuracy \K[0-9.]+' > "$work/$device"
+done
 compare "accuracy of the loop" 1 0.01
 
 sizes=(--width 32 --batch 16 --batches 2 --epochs 3 --accumulate 1)
