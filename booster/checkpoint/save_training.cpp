@@ -84,9 +84,9 @@ struct Copied {
   void add(TensorKind kind, const std::string& name, const Tensor& whole) {
     if (error) return;
     try {
-      const Tensor here = whole.to(Device{});
+      const Tensor here = untracked::to(whole, Device{});
       const bool is_copy = whole.device() != Device{};
-      parts.push_back({kind, name, is_copy ? here : untracked::contiguous(here).clone()});
+      parts.push_back({kind, name, is_copy ? here : untracked::clone(untracked::contiguous(here))});
     } catch (...) {
       error = std::current_exception();
     }

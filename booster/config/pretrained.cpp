@@ -54,7 +54,7 @@ TensorMap in_file_form(const Model& model) {
   TensorMap tensors;
   for (const auto& own : model.state_dict()) {
     const NamedTensor stored = forms.to_file(own);
-    tensors.emplace(stored.name, untracked::contiguous(stored.tensor.to(Device{})));
+    tensors.emplace(stored.name, untracked::contiguous(untracked::to(stored.tensor, Device{})));
   }
   return tensors;
 }

@@ -85,6 +85,8 @@ std::vector<TranslationRow> shape_translations() {
       {"squeeze", reshape},
       {"unsqueeze", reshape},
       {"contiguous", identity},
+      {"clone", identity},
+      {"to", identity},
       {"channels_last", identity},
       {"expand", expand},
       {"permute", permute},

@@ -23,7 +23,7 @@ void Iteration::add(const Verdict& verdict, const Optimizer& optimizer) {
   if (found_inf.defined())
     found_inf.add_(verdict.found_inf);
   else
-    found_inf = is_last ? verdict.found_inf : verdict.found_inf.clone();
+    found_inf = is_last ? verdict.found_inf : untracked::clone(verdict.found_inf);
 }
 
 void Session::leave_iteration() {

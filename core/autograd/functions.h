@@ -89,6 +89,19 @@ inline Tensor operator*(double a, const Tensor& b) { return mul(a, b); }
 inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
 inline Tensor operator/(const Tensor& a, double b) { return div(a, b); }
 inline Tensor operator/(double a, const Tensor& b) { return div(a, b); }
+// In place, as add_ and mul_ (core/tensor/tensor.h).
+inline Tensor& operator+=(Tensor& a, const Tensor& b) { return a.add_(b); }
+inline Tensor& operator-=(Tensor& a, const Tensor& b) { return a.add_(b, -1); }
+inline Tensor& operator*=(Tensor& a, double b) { return a.mul_(b); }
+// Masks, element by element. There is no operator==: equal(a, b).
+inline Tensor operator<(const Tensor& a, const Tensor& b) { return less(a, b); }
+inline Tensor operator<(const Tensor& a, double b) { return less(a, b); }
+inline Tensor operator<=(const Tensor& a, const Tensor& b) { return less_equal(a, b); }
+inline Tensor operator<=(const Tensor& a, double b) { return less_equal(a, b); }
+inline Tensor operator>(const Tensor& a, const Tensor& b) { return greater(a, b); }
+inline Tensor operator>(const Tensor& a, double b) { return greater(a, b); }
+inline Tensor operator>=(const Tensor& a, const Tensor& b) { return greater_equal(a, b); }
+inline Tensor operator>=(const Tensor& a, double b) { return greater_equal(a, b); }
 
 // The gradient is 0 at a bound and beyond.
 Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high);

@@ -170,7 +170,7 @@ void add_to_leaf(TapeState& state, const Tensor& g) {
     if (state.grad_in_f32)
       state.grad = untracked::contiguous(untracked::cast(g, DType::f32));
     else
-      state.grad = is_exclusive(g) && g.is_contiguous() ? g : g.clone();
+      state.grad = is_exclusive(g) && g.is_contiguous() ? g : untracked::clone(g);
     set_memory_tag(state.grad, MemoryTag::gradients);
   }
 }

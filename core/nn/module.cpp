@@ -76,7 +76,7 @@ void convert_(const Tensor& x, DType dtype) {
 void convert_(const Tensor& x, Device device) {
   if (x.device() == device) return;
   clear_grad(x);
-  adopt(x, x.to(device));
+  adopt(x, untracked::to(x, device));
 }
 
 void replace_(const Tensor& x, const Tensor& numbers) {
@@ -84,7 +84,7 @@ void replace_(const Tensor& x, const Tensor& numbers) {
         "replace_: numbers do not fit; got {}, want {} on the same device",
         name_of(numbers.dtype()), name_of(x.dtype()));
   clear_grad(x);
-  adopt(x, numbers.clone());
+  adopt(x, untracked::clone(numbers));
 }
 
 void Module::visit(const std::string& prefix, const Visitor& visitor) const {

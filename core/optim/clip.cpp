@@ -35,7 +35,7 @@ void mark_changed(const std::vector<Tensor>& tensors) {
 Tensor dense_grad(const Tensor& parameter) {
   Tensor grad = parameter.grad();
   if (!grad.defined() || grad.is_contiguous()) return grad;
-  grad = grad.clone();
+  grad = untracked::clone(grad);
   parameter.set_grad(grad);
   return grad;
 }
@@ -52,7 +52,7 @@ Tensor clip_factor(const Tensor& norm, double max_norm) {
   check(max_norm >= 0, "clip_grad_norm: max_norm is out of range; got {}, want at least 0",
         max_norm);
   const auto& table = kernels::on(norm.device());
-  const Tensor factor = norm.clone();
+  const Tensor factor = untracked::clone(norm);
   table.binary_scalar(BinaryOp::add, factor.view(), factor.view(), norm_floor, false);
   table.binary_scalar(BinaryOp::div, factor.view(), factor.view(), max_norm, true);
   table.binary_scalar(BinaryOp::minimum, factor.view(), factor.view(), 1, false);

@@ -13,7 +13,7 @@ namespace {
 Tensor narrowed(const Tensor& kept, ElementRange held, ElementRange wanted, MemoryTag tag) {
   if (!kept.defined()) return {};
   const MemoryScope memory(tag);
-  return OptimizedParameter::window(kept, held, wanted).clone();
+  return untracked::clone(OptimizedParameter::window(kept, held, wanted));
 }
 
 bool keeps_numbers(const OptimizedParameter& p) {
@@ -84,7 +84,7 @@ void OptimizedParameter::begin_average() {
   const MemoryScope memory(MemoryTag::optimizer_state);
   refresh_master();
   const Tensor now = untracked::cast(value(), state_dtype()).to(home());
-  average = now.shares_storage(value()) ? now.clone() : now;
+  average = now.shares_storage(value()) ? untracked::clone(now) : now;
 }
 
 void OptimizedParameter::refresh_master() {
@@ -121,7 +121,7 @@ void OptimizedParameter::keep_on(Device device) {
   const auto move = [device](Tensor& kept, MemoryTag tag) {
     if (!kept.defined()) return;
     const MemoryScope memory(tag);
-    kept = kept.to(device);
+    kept = untracked::to(kept, device);
   };
   const bool is_in_step = master.defined() && written_version == master.version();
   move(master, MemoryTag::masters);
@@ -140,7 +140,7 @@ void Optimizer::keep_state_on(Device device) {
   body_->kept_on = device;
   body_->for_each([device](OptimizedParameter& p) { p.keep_on(device); });
   for (Body::Group& group : body_->groups)
-    if (group.steps.on_device.defined()) group.steps.on_device = group.steps.on_device.to(device);
+    if (group.steps.on_device.defined()) group.steps.on_device = untracked::to(group.steps.on_device, device);
 }
 
 void Optimizer::set_master(const std::string& name, Tensor master) {
@@ -148,8 +148,8 @@ void Optimizer::set_master(const std::string& name, Tensor master) {
   check_master(p, master);
   const bool is_larger = master.numel() != p.owned().size();
   if (is_larger) master = p.owned_of(master);
-  if (master.device() != p.home()) master = master.to(p.home());
-  else if (is_larger) master = master.clone();
+  if (master.device() != p.home()) master = untracked::to(master, p.home());
+  else if (is_larger) master = untracked::clone(master);
   if (master.shape() != p.kept_shape()) master = untracked::reshape(master, p.kept_shape());
   set_memory_tag(master, MemoryTag::masters);
   p.keep_master(std::move(master));

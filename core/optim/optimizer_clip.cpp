@@ -11,7 +11,7 @@ namespace {
 
 // Returns the norm that the gradients will have after an f32 factor on the device scales them.
 Tensor norm_of_products(const Tensor& norm, const Tensor& factor) {
-  const Tensor result = norm.clone(), wide = untracked::cast(factor, norm.dtype());
+  const Tensor result = untracked::clone(norm), wide = untracked::cast(factor, norm.dtype());
   kernels::on(norm.device())
       .binary(kernels::BinaryOp::mul, result.view(), result.view(), wide.view());
   return result;

@@ -46,7 +46,7 @@ class Reader {
     const Tensor dense = untracked::contiguous(saved);
     if (held == parameter.owned()) return dense;
     // Copies, because a window would keep the memory of the whole tensor.
-    return OptimizedParameter::window(dense, held, parameter.owned()).clone();
+    return untracked::clone(OptimizedParameter::window(dense, held, parameter.owned()));
   }
   // Returns the saved tensor that the current precision keeps with a parameter (`now`). Throws if
   // only one of the two exists; undefined if neither does.
@@ -102,17 +102,17 @@ OptimizedParameter loaded(const OptimizedParameter& now, Reader& reader,
     check(saved.defined() == (steps > 0),
           "load_state_dict: {} of parameter {} after {} steps; got {}", kinds[i], now.name,
           steps, saved.defined() ? "a tensor, want none" : "nothing, want a tensor");
-    if (saved.defined()) next.state[i] = saved.to(now.home());
+    if (saved.defined()) next.state[i] = untracked::to(saved, now.home());
     set_memory_tag(next.state[i], MemoryTag::optimizer_state);
   }
   next.master = reader.beside(now, master_name, now.master, now.state_dtype());
   const DType dtype = now.tensor.dtype();
   const Tensor saved = reader.beside(now, compensation_name, now.compensation, dtype);
-  if (saved.defined()) next.compensation = saved.to(now.home());
+  if (saved.defined()) next.compensation = untracked::to(saved, now.home());
   // A training may start or stop averaging between saving and resuming.
   const Tensor average = reader.tensor(now, average_name, now.state_dtype());
   next.average = {};
-  if (now.average.defined() && average.defined()) next.average = average.to(now.home());
+  if (now.average.defined() && average.defined()) next.average = untracked::to(average, now.home());
   return next;
 }
 
@@ -239,7 +239,7 @@ std::vector<ChangedOption> Optimizer::adopt_changed_options(OptimizerState& save
 void Optimizer::load_state_dict(const OptimizerState& state) {
   OptimizerState copy = state;
   for (auto& [name, tensor] : copy.tensors)
-    if (tensor.defined()) tensor = tensor.clone();
+    if (tensor.defined()) tensor = untracked::clone(tensor);
   prepare_load(copy)();
 }
 

@@ -85,7 +85,7 @@ AveragedWeights::AveragedWeights(const ParameterAverage& average, std::function<
       errors_before_(std::uncaught_exceptions()) {
   optimizer_.body_->for_each([&](OptimizedParameter& p) {
     p.refresh_master();  // weights may have been loaded since the last step
-    before_.push_back(p.working().clone());
+    before_.push_back(untracked::clone(p.working()));
     if (p.average.defined()) write(p, p.average);
   });
   share_written();

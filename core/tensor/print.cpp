@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <ostream>
+
 namespace booster {
 namespace {
 
@@ -45,5 +47,7 @@ std::string Tensor::to_string() const {
   if (device().type == DeviceType::cuda) text += fmt::format(" cuda:{}", int{device().index});
   return text;
 }
+
+std::ostream& operator<<(std::ostream& stream, const Tensor& x) { return stream << x.to_string(); }
 
 }  // namespace booster

@@ -155,7 +155,7 @@ Tensor widened(const char* op, const Tensor& from, const Tensor& to) {
         "{}: the source is larger; got {}, want a shape that broadcasts to {}", op, from.shape(),
         shape);
   const Tensor wide = untracked::expand(from.detach(), shape);
-  return is_source_written(to, wide) ? untracked::expand(from.clone(), shape) : wide;
+  return is_source_written(to, wide) ? untracked::expand(untracked::clone(from), shape) : wide;
 }
 
 }  // namespace
@@ -164,7 +164,7 @@ Tensor& Tensor::copy_(const Tensor& from) {
   check(from.defined(), "copy_: source is undefined");
   check_in_place("copy_", from);
   check_places_apart("copy_", *this);
-  const Tensor here = widened("copy_", from.to(device()), *this);
+  const Tensor here = widened("copy_", untracked::to(from, device()), *this);
   copy_to_part(*this, here);
   if (!kept_part(*this).defined() || has_memory(*this))
     kernels::on(device()).copy(view(), here.view());
@@ -203,21 +203,22 @@ Tensor& Tensor::mul_(double factor) {
   return *this;
 }
 
-Tensor Tensor::clone() const {
-  check(defined(), "clone: tensor is undefined");
-  Tensor copy = empty(shape(), {dtype(), device()});
-  kernels::on(device()).copy(copy.view(), view());
+Tensor untracked::clone(const Tensor& x) {
+  check(x.defined(), "clone: tensor is undefined");
+  Tensor copy = empty(x.shape(), {x.dtype(), x.device()});
+  kernels::on(x.device()).copy(copy.view(), x.view());
   return copy;
 }
 
-Tensor Tensor::to(Device target) const {
-  check(defined(), "to: tensor is undefined");
-  if (device() == target) return *this;
+Tensor untracked::to(const Tensor& x, Device target) {
+  check(x.defined(), "to: tensor is undefined");
+  if (x.device() == target) return x;
   if (target == Device{}) ++reads;
-  const Tensor dense = untracked::contiguous(*this);
-  Tensor there = empty(shape(), {dtype(), target});
-  kernels::device_copy(there.data(), target, dense.data(), device(), static_cast<size_t>(bytes()));
-  if (target == Device{}) run_later_checks(device());
+  const Tensor dense = contiguous(x);
+  Tensor there = empty(x.shape(), {x.dtype(), target});
+  kernels::device_copy(there.data(), target, dense.data(), x.device(),
+                       static_cast<size_t>(x.bytes()));
+  if (target == Device{}) run_later_checks(x.device());
   return there;
 }
 

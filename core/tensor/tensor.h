@@ -13,6 +13,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <string>
@@ -106,6 +107,7 @@ class Tensor {
   std::vector<T> to_vector() const;
   // Returns the values as text, long tensors abbreviated: "[[1, 2], [3, 4]] f32 (2, 2)".
   std::string to_string() const;
+  friend std::ostream& operator<<(std::ostream& stream, const Tensor& x);
 
   // In-place changes. As in torch, they are recorded while gradients are on. If the tensor is a
   // result on the tape, or what the call reads requires gradients, the tensor becomes the call's
@@ -127,12 +129,6 @@ class Tensor {
 
   // Returns the same values, detached from the tape.
   Tensor detach() const;
-  // Returns a dense copy in fresh memory, detached from the tape.
-  Tensor clone() const;
-  // Returns a copy on another device, or the tensor itself if already there; detached from the
-  // tape.
-  Tensor to(Device device) const;
-
   // --- autograd's part, implemented in core/autograd/tracking.cpp
   bool requires_grad() const {
     const TensorBody& body = body_of("requires_grad");
@@ -152,6 +148,10 @@ class Tensor {
   Tensor operator[](std::initializer_list<Index> places) const;
   // As above for one tensor: a mask (bool) or positions (i64).
   Tensor operator[](const Tensor& places) const;
+  // Returns a dense copy in fresh memory; recorded. detach().clone() is a copy without history.
+  Tensor clone() const;
+  // Returns a copy on another device, or the tensor itself if it is there; recorded.
+  Tensor to(Device device) const;
   // Returns x in another dtype, or itself if it has that dtype; recorded (cast).
   template <class D>
   requires std::is_same_v<D, DType> Tensor to(D dtype)
@@ -309,6 +309,10 @@ Tensor select(const Tensor& x, int64_t dim, int64_t index);
 Tensor unsqueeze(const Tensor& x, int64_t dim);
 Tensor squeeze(const Tensor& x, int64_t dim);
 Tensor contiguous(const Tensor& x);
+// Returns a dense copy in fresh memory.
+Tensor clone(const Tensor& x);
+// Returns a copy on another device, or x itself if it is there.
+Tensor to(const Tensor& x, Device device);
 // Keeps channels last if x has them (core/tensor/channels_last.h), else returns contiguous memory.
 Tensor cast(const Tensor& x, DType dtype);
 // Sums x down to a shape that broadcasts to x's.

@@ -101,7 +101,7 @@ Tensor reshape(const Tensor& x, const Shape& wanted) {
   const Shape shape = resolve(x, wanted);
   Shape strides;
   if (window_strides(x, shape, strides)) return strided(x, shape, strides, x.body()->offset);
-  return strided(x.clone(), shape, shape.dense_strides(), 0);
+  return strided(untracked::clone(x), shape, shape.dense_strides(), 0);
 }
 
 Tensor permute(const Tensor& x, const std::vector<int>& order) {
@@ -182,7 +182,7 @@ Tensor squeeze(const Tensor& x, int64_t dim) {
   return strided(x, shape, strides, x.body()->offset);
 }
 
-Tensor contiguous(const Tensor& x) { return x.is_contiguous() ? x : x.clone(); }
+Tensor contiguous(const Tensor& x) { return x.is_contiguous() ? x : untracked::clone(x); }
 
 Tensor cast(const Tensor& x, DType dtype) {
   if (x.dtype() == dtype) return x;

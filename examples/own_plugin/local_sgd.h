@@ -51,7 +51,7 @@ class LocalSGD : public Plugin {
   // A checkpoint is one model, also between two averages: the mean, moments included.
   void join(StateDict& state) const override {
     for (NamedTensor& held : state) {
-      held.tensor = held.tensor.clone();  // it shares memory with what trains on
+      held.tensor = held.tensor.detach().clone();  // it shares memory with what trains on
       average(held.tensor);
     }
   }

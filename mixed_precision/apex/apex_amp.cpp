@@ -117,7 +117,7 @@ void ApexAmp::set_listener(std::function<void(const std::string& line)> listener
 
 void ApexAmp::remember_overflow(int loss_id, const Tensor& found) {
   if (options_.verbosity < 2 || !found.defined()) return;
-  untold_.push_back({loss_id, found, loss(loss_id).scaler().scale_tensor().clone()});
+  untold_.push_back({loss_id, found, untracked::clone(loss(loss_id).scaler().scale_tensor())});
 }
 
 void ApexAmp::tell_overflows() {
@@ -194,7 +194,7 @@ std::vector<ApexAmp::Entry*> ApexAmp::entries(const std::vector<Optimizer>& opti
 // Copies, because a gradient's memory may be overwritten (communication buckets).
 ApexAmp::Stash::Stash(const Entry& entry) : entry_(&entry) {
   for (const auto& [name, parameter] : entry.optimizer.parameters_with_grad()) {
-    kept_.emplace_back(parameter, parameter.grad().clone());
+    kept_.emplace_back(parameter, untracked::clone(parameter.grad()));
     clear_grad(parameter);
   }
 }
@@ -238,8 +238,8 @@ void ApexAmp::begin_loss(const ScaleLossOptions& options,
   pass_.entries = named;
   if (does_nothing()) return;
   scaler.start(optimizers.at(0).device());
-  pass_.scale = scaler.scale_tensor().clone();
-  pass_.inverse = scaler.inverse_tensor().clone();
+  pass_.scale = untracked::clone(scaler.scale_tensor());
+  pass_.inverse = untracked::clone(scaler.inverse_tensor());
   for (Entry& entry : entries_) {
     if (entry.scaled_by < 0)
       pass_.stashes.emplace_back(entry);
@@ -307,7 +307,7 @@ void ApexAmp::end_loss() {
 }
 
 void ApexAmp::note_overflow(const LossPass& pass) {
-  for (Entry* entry : pass.entries) booster::note_overflow(entry->skip, pass.found.clone());
+  for (Entry* entry : pass.entries) booster::note_overflow(entry->skip, untracked::clone(pass.found));
 }
 
 Tensor ApexAmp::pending_inverse(const Optimizer& optimizer) const {
@@ -338,7 +338,7 @@ Tensor ApexAmp::skip_of(const Optimizer& optimizer) {
   check(mine.scaled_by < 0,
         "fp16_apex: step: the gradients are still scaled; want a loss without delay_unscale before "
         "the step");
-  return mine.skip.defined() ? mine.skip.clone() : Tensor();
+  return mine.skip.defined() ? untracked::clone(mine.skip) : Tensor();
 }
 
 void ApexAmp::step(Optimizer& optimizer) {

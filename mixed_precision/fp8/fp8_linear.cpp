@@ -153,7 +153,7 @@ void Fp8Linear::end_pass(Pass pass) {
 }
 
 Tensor Fp8Linear::non_finite() const {
-  Tensor either = forward_.non_finite().clone();
+  Tensor either = untracked::clone(forward_.non_finite());
   either.add_(backward_->non_finite());
   return either;
 }

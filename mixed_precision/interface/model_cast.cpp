@@ -27,7 +27,7 @@ std::vector<Original> originals_of(const std::vector<Optimizer>& optimizers) {
 Tensor as_master(const Tensor& numbers) {
   if (numbers.dtype() != DType::f32) return untracked::cast(numbers, DType::f32);
   const bool shared = numbers.body()->storage->references() > 1;
-  return shared ? numbers.clone() : numbers;
+  return shared ? untracked::clone(numbers) : numbers;
 }
 
 }  // namespace

@@ -161,7 +161,7 @@ void GradScaler::update() {
     if (found.defined())
       found.add_(entry.found_inf);
     else
-      found = entry.found_inf.clone();
+      found = untracked::clone(entry.found_inf);
   }
   check(found.defined(),
         "GradScaler::update: no inf checks were recorded prior to update; want step() or "

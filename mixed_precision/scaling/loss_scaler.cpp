@@ -115,7 +115,7 @@ ScaledLoss LossScaler::scale(const Tensor& loss) {
   start(loss.device());
   const PolicyScope no_casts(nullptr);
   return {mul(loss.dtype() == DType::f64 ? loss : cast(loss, DType::f32), scale_),
-          inverse_.clone()};
+          untracked::clone(inverse_)};
 }
 
 void LossScaler::update(const Tensor& found_inf) {

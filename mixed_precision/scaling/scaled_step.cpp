@@ -64,7 +64,7 @@ void ScaledStep::bring_to_scale(Entry& entry) const {
   const bool scaled = entry.gradients == Gradients::scaled;
   if (scaled && entry.generation == scaler_.generation()) return;
   if (has_gradients(entry.optimizer)) {
-    const Tensor factor = scaler_.scale_tensor().clone();
+    const Tensor factor = untracked::clone(scaler_.scale_tensor());
     if (scaled)
       kernels::on(factor.device())
           .binary(kernels::BinaryOp::mul, factor.view(), factor.view(), entry.inverse.view());
@@ -96,11 +96,11 @@ Verdict ScaledStep::inspect(Optimizer& optimizer) {
   scaler_.start(optimizer.device());
   if (!widens_ && has_16_bit_gradients(optimizer)) unscale(optimizer);
   const Tensor inverse = pending_inverse(optimizer);
-  Tensor found = mine.found_inf.defined() ? mine.found_inf.clone() : Tensor();
-  if (!scaler_.policy().skips) return {{}, inverse, scaler_.scale_tensor().clone()};
+  Tensor found = mine.found_inf.defined() ? untracked::clone(mine.found_inf) : Tensor();
+  if (!scaler_.policy().skips) return {{}, inverse, untracked::clone(scaler_.scale_tensor())};
   if (inverse.defined() || !found.defined())
     note_overflow(found, find_non_finite(optimizer, inverse));
-  return {found, inverse, scaler_.scale_tensor().clone()};
+  return {found, inverse, untracked::clone(scaler_.scale_tensor())};
 }
 
 void ScaledStep::update(const Verdict& agreed) {

@@ -152,7 +152,7 @@ void FP8::agreed(Pass pass, const Optimizers& optimizers) {
   linear_->end_pass(pass);
   if (pass == Pass::forward || !options_.skip_non_finite) return;
   const Tensor found = linear_->non_finite();
-  for (const Optimizer& optimizer : optimizers) overflows_.note(optimizer, found.clone());
+  for (const Optimizer& optimizer : optimizers) overflows_.note(optimizer, untracked::clone(found));
   linear_->forget_non_finite();
 }
 

@@ -28,7 +28,7 @@ Tensor two_powers(const HeldParameters& held, double power) {
   const Device device = held.all->front().tensor.device();
   const Tensor powers = empty({2}, {DType::f64, device});
   for (int i = 0; i < 2; ++i)
-    untracked::select(powers, 0, i).copy_(gradient_norm(gradients[i], power).to(device));
+    untracked::select(powers, 0, i).copy_(untracked::to(gradient_norm(gradients[i], power), device));
   if (!std::isinf(power)) raise_to(powers, power);
   return powers;
 }
@@ -49,7 +49,7 @@ void add_squares_of_parts(const Tensor& squares, const Parameters& parameters,
 
 Tensor norm_over_ranks(const std::vector<Tensor>& gradients, double power, Device device,
                        const Group& group) {
-  const Tensor norm = gradient_norm(gradients, power).to(device);
+  const Tensor norm = untracked::to(gradient_norm(gradients, power), device);
   if (std::isinf(power)) {
     group.all_reduce(norm, CollectiveOp::max);
     return norm;

@@ -89,7 +89,7 @@ Tensor BatchRun::loss_of(const Tensor& output, int microbatch) {
     loss = loss * (static_cast<double>(begins_[i + 1] - begins_[i]) /
                    static_cast<double>(begins_.back()));
   if (loss_.defined()) loss_.add_(loss.detach());
-  else loss_ = loss.detach().clone();
+  else loss_ = untracked::clone(loss.detach());
   return loss;
 }
 

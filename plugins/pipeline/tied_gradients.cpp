@@ -22,7 +22,7 @@ TiedGradients::TiedGradients(const StageParts& parts, const Group& group) {
 void TiedGradients::begin() {
   for (Tied& tied : all_) {
     tied.gradient = tied.parameter.grad();
-    tied.numbers = tied.gradient.defined() ? tied.gradient.clone() : Tensor();
+    tied.numbers = tied.gradient.defined() ? untracked::clone(tied.gradient) : Tensor();
     clear_grad(tied.parameter);
   }
 }

@@ -127,7 +127,7 @@ void sum_gradient_over(const Group& ranks, const Tensor& parameter) {
   const bool is_trained = leaf.requires_grad();
   leaf.requires_grad_(true);  // a frozen one may be unfrozen later
   register_grad_hook(leaf, [ranks](const Tensor& g) {
-    const Tensor sum = untracked::contiguous(g).clone();
+    const Tensor sum = untracked::clone(untracked::contiguous(g));
     ranks.all_reduce(sum);
     return sum;
   });

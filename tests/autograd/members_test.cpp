@@ -88,3 +88,57 @@ TEST_CASE("a view is one, or an error") {
   CHECK_THROWS_WITH_AS(zeros({2, 2, 2}).t(), doctest::Contains("at most two"), Error);
   CHECK(zeros({5}).t().shape() == Shape{5});
 }
+
+TEST_CASE("clone keeps the gradient, and has memory of its own") {
+  const Tensor x = Tensor(from_vector(std::vector<float>{1, 2, 3, 4}, {2, 2})).requires_grad_();
+  const Tensor y = transpose(x, 0, 1).clone();
+  CHECK(y.requires_grad());
+  CHECK_FALSE(y.shares_storage(x));
+  CHECK(y.is_contiguous());
+  sum(y * y).backward();
+  CHECK(x.grad().to_vector<float>() == std::vector<float>{2, 4, 6, 8});
+  CHECK_FALSE(x.detach().clone().requires_grad());
+  NoGradGuard no_grad;
+  CHECK_FALSE(x.clone().requires_grad());
+}
+
+TEST_CASE("a second derivative goes through a clone") {
+  const Tensor x = Tensor(from_vector(std::vector<double>{3}, {1})).requires_grad_();
+  const Tensor g = grad({pow(x.clone(), 3)}, {x}, {.create_graph = true})[0];
+  sum(g).backward();
+  CHECK(x.grad().item() == doctest::Approx(18));
+}
+
+TEST_CASE("GPU: a copy on another device keeps the gradient" * on_gpu()) {
+  const Tensor x = Tensor(from_vector(std::vector<float>{1, 2}, {2})).requires_grad_();
+  const Tensor there = x.to(gpu);
+  CHECK(there.requires_grad());
+  CHECK_FALSE(there.is_leaf());
+  sum((there * there).to(Device())).backward();
+  CHECK(x.grad().device() == Device());
+  CHECK(x.grad().to_vector<float>() == std::vector<float>{2, 4});
+}
+
+TEST_CASE("operators: in place, comparisons, printing") {
+  Tensor x = from_vector(std::vector<float>{1, 2, 3}, {3});
+  const Tensor tracked = Tensor(from_vector(std::vector<float>{1, 1, 1}, {3})).requires_grad_();
+  x += tracked;
+  x -= tracked * 3;
+  x *= 2;
+  CHECK(x.to_vector<float>() == std::vector<float>{-2, 0, 2});
+  sum(x).backward();
+  CHECK(tracked.grad().to_vector<float>() == std::vector<float>{-4, -4, -4});
+  const Tensor y = from_vector(std::vector<float>{0, 0, 0}, {3});
+  using Mask = std::vector<bool>;
+  const auto mask = [](const Tensor& m) {
+    const auto bytes = cast(m, DType::i64).to_vector<int64_t>();
+    return Mask(bytes.begin(), bytes.end());
+  };
+  CHECK(mask(x > y) == Mask{false, false, true});
+  CHECK(mask(x >= 0) == Mask{false, true, true});
+  CHECK(mask(x < 0) == Mask{true, false, false});
+  CHECK(mask(x <= y) == Mask{true, true, false});
+  std::ostringstream text;
+  text << y;
+  CHECK(text.str() == y.to_string());
+}

@@ -66,7 +66,7 @@ Tensor gathered(const Tensor& x, int d, const Tensor& places);
 
 // Returns x with the terms added at the places, which are already checked.
 Tensor added_at(const Tensor& x, int d, const Tensor& places, const Tensor& terms) {
-  const Tensor y = x.clone(), dense = untracked::contiguous(terms);
+  const Tensor y = untracked::clone(x), dense = untracked::contiguous(terms);
   kernels::on(x.device()).scatter_add(y.view(), dense.view(), places.view(), d);
   return record(y, "scatter_add", {x, terms},
                 twice([d, places = Saved(places)](const Tensor& g, Gradients& grads) {
@@ -78,7 +78,7 @@ Tensor added_at(const Tensor& x, int d, const Tensor& places, const Tensor& term
 // Returns x with `numbers` written at the places, which are already checked. As in torch, each
 // number that shares a place gets the gradient of the one that stayed.
 Tensor written_at(const Tensor& x, int d, const Tensor& places, const Tensor& numbers) {
-  const Tensor y = x.clone(), dense = untracked::contiguous(numbers);
+  const Tensor y = untracked::clone(x), dense = untracked::contiguous(numbers);
   kernels::on(x.device()).scatter(y.view(), dense.view(), places.view(), d);
   return record(y, "scatter", {x, numbers},
                 twice([d, places = Saved(places)](const Tensor& g, Gradients& grads) {

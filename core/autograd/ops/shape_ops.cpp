@@ -98,7 +98,21 @@ Tensor rearranged(const char* name, const Tensor& x, const Tensor& copy) {
 
 Tensor contiguous(const Tensor& x) {
   check_defined("contiguous", x);
-  return x.is_contiguous() ? x : rearranged("contiguous", x, x.clone());
+  return x.is_contiguous() ? x : rearranged("contiguous", x, untracked::clone(x));
+}
+
+Tensor Tensor::clone() const {
+  check_defined("clone", *this);
+  return rearranged("clone", *this, untracked::clone(*this));
+}
+
+Tensor Tensor::to(Device device) const {
+  check_defined("to", *this);
+  const Tensor y = untracked::to(*this, device);
+  if (y.same_body(*this)) return y;
+  return record(y, "to", {*this}, twice([home = this->device()](const Tensor& g, Gradients& d) {
+                  d[0] = g.to(home);
+                }));
 }
 
 Tensor channels_last(const Tensor& x) {
