@@ -152,18 +152,22 @@ BoostedGroup Booster::boost(const std::vector<Model>& models,
   return group;
 }
 
-BoostedTriple Booster::boost(const Model& model, const Optimizer& optimizer,
-                             const Criterion& criterion) {
-  const auto session = open_sessions({model}, optimizer)[0];
+Criterion Booster::boosted_part(const BoostedPair& pair, const Criterion& criterion) {
+  const std::shared_ptr<Session>& session = pair.optimizer.session_;
   const auto in_numbers = [session, criterion](const Tensor& y, const Tensor& target) {
     const PolicyScope numbers(session->precision->policy(y.device()));
     const Tensor loss = criterion(y, target);
     JoinedMean* joined = session->iteration->joined.get();
     return joined ? joined->note(loss, criterion.divisor(target), target.numel()) : loss;
   };
-  const Criterion boosted(criterion.name(), in_numbers,
-                          [criterion](const Tensor& target) { return criterion.divisor(target); });
-  return {BoostedModel(session), BoostedOptimizer(session), boosted};
+  return {criterion.name(), in_numbers,
+          [criterion](const Tensor& target) { return criterion.divisor(target); }};
+}
+
+BoostedTriple Booster::boost(const Model& model, const Optimizer& optimizer,
+                             const Criterion& criterion) {
+  const BoostedPair pair = boost(model, optimizer);
+  return {pair.model, pair.optimizer, boosted_part(pair, criterion)};
 }
 
 Boosted Booster::boost(const Model& model, const Optimizer& optimizer, const Criterion& criterion,

@@ -137,6 +137,16 @@ class Booster {
   BoostedTriple boost(const Model& model, const Optimizer& optimizer, const Criterion& criterion);
   Boosted boost(const Model& model, const Optimizer& optimizer, const Criterion& criterion,
                 const DataLoader& loader, const LRScheduler& scheduler);
+  // As above for a model, an optimizer and any other one or two of criterion, loader and scheduler.
+  // Returns a tuple in the order of the arguments:
+  //   auto [net, opt, loss_fn, data] = booster.boost(model, optimizer, criterion, loader);
+  template <class... Parts>
+  requires(sizeof...(Parts) == 2 || (sizeof...(Parts) == 1 && (!IsCriterion<Parts> && ...)))
+  BoostedParts<Parts...> boost(const Model& model, const Optimizer& optimizer,
+                               const Parts&... parts) {
+    BoostedPair pair = boost(model, optimizer);
+    return {pair.model, pair.optimizer, boosted_part(pair, BoostedPart<Parts>(parts))...};
+  }
 
   // Boosts any number of models and optimizers that train together. They share a strategy and its
   // loss scale, which changes once every optimizer with a pending loss has stepped.
@@ -204,6 +214,12 @@ class Booster {
   // Returns one session per optimizer.
   std::vector<std::shared_ptr<Session>> open_sessions(const std::vector<Model>& models,
                                                       const Optimizers& optimizers) const;
+  // Returns the criterion under the strategy of `pair`; loaders and schedulers as they are.
+  static Criterion boosted_part(const BoostedPair& pair, const Criterion& criterion);
+  static DataLoader boosted_part(const BoostedPair&, const DataLoader& loader) { return loader; }
+  static LRScheduler boosted_part(const BoostedPair&, const LRScheduler& scheduler) {
+    return scheduler;
+  }
   Tensor run(const Tensor& input, const Tensor& target, const BoostedModel& model,
              const Criterion& criterion, BoostedOptimizer& optimizer) const;
 

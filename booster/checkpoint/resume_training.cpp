@@ -271,17 +271,11 @@ StateReader Resumed::extra_values() const {
   return {extra, (folder / state_name).string(), "extra"};
 }
 
-std::optional<Resumed> resume_training(const std::filesystem::path& root, Boosted& boosted,
-                                       const std::function<void(const std::string&)>& report,
-                                       const Json& settings) {
-  return resume(root, TrainingParts(boosted), report, settings);
-}
-
 std::optional<Resumed> resume_training(const std::filesystem::path& root,
-                                       const BoostedGroup& group, const GroupParts& parts,
+                                       const TrainingHandles& training,
                                        const std::function<void(const std::string&)>& report,
                                        const Json& settings) {
-  return resume(root, TrainingParts(group, parts), report, settings);
+  return resume(root, TrainingParts(training), report, settings);
 }
 
 }  // namespace booster

@@ -149,25 +149,15 @@ PendingSave save_async(const std::filesystem::path& root, const TrainingParts& p
 
 }  // namespace
 
-void save_training(const std::filesystem::path& root, Boosted& boosted, const Progress& progress,
-                   const SaveOptions& options) {
-  save(root, TrainingParts(boosted), progress, options);
+void save_training(const std::filesystem::path& root, const TrainingHandles& training,
+                   const Progress& progress, const SaveOptions& options) {
+  save(root, TrainingParts(training), progress, options);
 }
 
-void save_training(const std::filesystem::path& root, const BoostedGroup& group,
-                   const GroupParts& parts, const Progress& progress, const SaveOptions& options) {
-  save(root, TrainingParts(group, parts), progress, options);
-}
-
-PendingSave save_training_async(const std::filesystem::path& root, Boosted& boosted,
-                                const Progress& progress, const SaveOptions& options) {
-  return save_async(root, TrainingParts(boosted), progress, options);
-}
-
-PendingSave save_training_async(const std::filesystem::path& root, const BoostedGroup& group,
-                                const GroupParts& parts, const Progress& progress,
+PendingSave save_training_async(const std::filesystem::path& root,
+                                const TrainingHandles& training, const Progress& progress,
                                 const SaveOptions& options) {
-  return save_async(root, TrainingParts(group, parts), progress, options);
+  return save_async(root, TrainingParts(training), progress, options);
 }
 
 }  // namespace booster

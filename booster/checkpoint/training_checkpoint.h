@@ -28,6 +28,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -50,6 +51,30 @@ struct GroupParts {
   std::vector<LRScheduler> lr_schedulers = {};  // one for each optimizer, or none
 };
 
+// What a checkpoint of a training covers: all that one call of boost returned. Made from any result
+// of it.
+struct TrainingHandles {
+  std::vector<BoostedOptimizer> optimizers = {};  // each knows the models
+  GroupParts parts = {};
+  bool is_group = false;  // several models and optimizers, boosted together
+
+  TrainingHandles(const Boosted& boosted);
+  TrainingHandles(const BoostedPair& boosted) : optimizers{boosted.optimizer} {}
+  TrainingHandles(const BoostedTriple& boosted) : optimizers{boosted.optimizer} {}
+  template <class... Parts>
+  TrainingHandles(const std::tuple<BoostedModel, BoostedOptimizer, Parts...>& boosted)
+      : optimizers{std::get<1>(boosted)} {
+    (add(std::get<Parts>(boosted)), ...);
+  }
+  TrainingHandles(const BoostedGroup& group, const GroupParts& parts)
+      : optimizers(group.optimizers), parts(parts), is_group(true) {}
+
+ private:
+  void add(const Criterion&) {}
+  void add(const DataLoader& loader) { parts.dataloader = loader; }
+  void add(const LRScheduler& scheduler) { parts.lr_schedulers = {scheduler}; }
+};
+
 struct Resumed {
   int64_t step = 0;
   int64_t epoch = 0;     // the loader's epoch, in which the next loop over it continues
@@ -67,15 +92,17 @@ struct Resumed {
 // limit. Rank 0 holds at most about options.size_per_shard of other ranks' tensors at a time; other
 // ranks hold only their own. Throws the errors of CheckpointWriter, on all ranks; they change
 // nothing: a loop may continue and save later.
-void save_training(const std::filesystem::path& root, Boosted& boosted, const Progress& progress,
-                   const SaveOptions& options = {});
+void save_training(const std::filesystem::path& root, const TrainingHandles& training,
+                   const Progress& progress, const SaveOptions& options = {});
 // The same for models and optimizers that were boosted in one call (a GAN), as one checkpoint.
 // Throws if the plugin splits them over ranks.
 //
 //   save_training("out", gan, {.dataloader = data, .lr_schedulers = {lr_g, lr_d}}, {.step = step});
-void save_training(const std::filesystem::path& root, const BoostedGroup& group,
-                   const GroupParts& parts, const Progress& progress,
-                   const SaveOptions& options = {});
+inline void save_training(const std::filesystem::path& root, const BoostedGroup& group,
+                          const GroupParts& parts, const Progress& progress,
+                          const SaveOptions& options = {}) {
+  save_training(root, TrainingHandles(group, parts), progress, options);
+}
 
 // Loads the newest complete checkpoint under `root` into the boosted objects; returns nothing if
 // there is none. Collective: rank 0 chooses the checkpoint, and all ranks load it.
@@ -88,14 +115,17 @@ void save_training(const std::filesystem::path& root, const BoostedGroup& group,
 // set differs. The same holds for a batch size or number of ranks with which the samples done in
 // the epoch are not a whole number of steps; the error then lists values that fit. All or nothing:
 // after an error on any rank, all ranks throw and nothing is changed.
-std::optional<Resumed> resume_training(const std::filesystem::path& root, Boosted& boosted,
+std::optional<Resumed> resume_training(const std::filesystem::path& root,
+                                       const TrainingHandles& training,
                                        const std::function<void(const std::string&)>& report,
                                        const nlohmann::json& settings = nlohmann::json::object());
 // The same for a group, with the parts that it was saved with.
-std::optional<Resumed> resume_training(const std::filesystem::path& root, const BoostedGroup& group,
-                                       const GroupParts& parts,
-                                       const std::function<void(const std::string&)>& report,
-                                       const nlohmann::json& settings = nlohmann::json::object());
+inline std::optional<Resumed> resume_training(
+    const std::filesystem::path& root, const BoostedGroup& group, const GroupParts& parts,
+    const std::function<void(const std::string&)>& report,
+    const nlohmann::json& settings = nlohmann::json::object()) {
+  return resume_training(root, TrainingHandles(group, parts), report, settings);
+}
 
 // Copies a checkpoint's averaged weights (ParameterAverage) into the parameters. Buffers such as
 // batch-norm statistics keep their values. Collective; an error on any rank is an error on all, and
@@ -140,13 +170,17 @@ class PendingSave {
 };
 
 // Like save_training, but returns as soon as the values are copied.
-[[nodiscard]] PendingSave save_training_async(const std::filesystem::path& root, Boosted& boosted,
-                                              const Progress& progress,
-                                              const SaveOptions& options = {});
 [[nodiscard]] PendingSave save_training_async(const std::filesystem::path& root,
-                                              const BoostedGroup& group, const GroupParts& parts,
+                                              const TrainingHandles& training,
                                               const Progress& progress,
                                               const SaveOptions& options = {});
+[[nodiscard]] inline PendingSave save_training_async(const std::filesystem::path& root,
+                                                     const BoostedGroup& group,
+                                                     const GroupParts& parts,
+                                                     const Progress& progress,
+                                                     const SaveOptions& options = {}) {
+  return save_training_async(root, TrainingHandles(group, parts), progress, options);
+}
 
 // --- the weights of a model alone, as Hugging Face's libraries keep them: a safetensors file, or a
 // folder with several and an index. Booster::save_model and load_model call these.

@@ -18,23 +18,24 @@ void check_whole(const Plugin& plugin) {
 
 }  // namespace
 
-TrainingParts::TrainingParts(Boosted& boosted)
-    : sessions{&boosted.model.session()},
-      schedules{boosted.lr_scheduler},
-      dataloader(boosted.dataloader) {}
+TrainingHandles::TrainingHandles(const Boosted& boosted)
+    : optimizers{boosted.optimizer},
+      parts{.dataloader = boosted.dataloader, .lr_schedulers = {boosted.lr_scheduler}} {}
 
-TrainingParts::TrainingParts(const BoostedGroup& group, const GroupParts& parts)
-    : schedules(parts.lr_schedulers), dataloader(parts.dataloader), is_group(true) {
-  check(!group.optimizers.empty(), "checkpoint: the group has no optimizer");
-  check(schedules.empty() || schedules.size() == group.optimizers.size(),
+TrainingParts::TrainingParts(const TrainingHandles& training)
+    : schedules(training.parts.lr_schedulers),
+      dataloader(training.parts.dataloader),
+      is_group(training.is_group) {
+  check(!training.optimizers.empty(), "checkpoint: the group has no optimizer");
+  check(schedules.empty() || schedules.size() == training.optimizers.size(),
         "checkpoint: want a schedule for each optimizer, or none; got {} for {}", schedules.size(),
-        group.optimizers.size());
-  for (const BoostedOptimizer& optimizer : group.optimizers) {
+        training.optimizers.size());
+  for (const BoostedOptimizer& optimizer : training.optimizers) {
     sessions.push_back(&optimizer.session());
     check(sessions.back()->iteration == session().iteration,
           "checkpoint: the optimizers were not boosted together; want one boost of all");
   }
-  check_whole(*session().plugin);
+  if (is_group) check_whole(*session().plugin);
 }
 
 std::string TrainingParts::prefix(size_t i) const {

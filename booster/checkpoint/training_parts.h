@@ -18,10 +18,9 @@ struct TrainingParts {
   std::optional<DataLoader> dataloader;
   bool is_group = false;  // boosted as one: states and names of the optimizers are numbered
 
-  explicit TrainingParts(Boosted& boosted);
-  // Throws if there are no models or optimizers, if schedules are given for only some of the
-  // optimizers, or if the plugin splits the models or the optimizers' state over ranks.
-  TrainingParts(const BoostedGroup& group, const GroupParts& parts);
+  // Throws if there are no optimizers, or if schedules are given for only some of them. Throws for a
+  // group if the plugin splits the models or the optimizers' state over ranks.
+  explicit TrainingParts(const TrainingHandles& training);
 
   Session& session() const { return *sessions.front(); }
   // Returns the prefix of optimizer `i`'s tensor names in a checkpoint: "" or "1.".

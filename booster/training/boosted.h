@@ -174,6 +174,15 @@ struct BoostedTriple {
   BoostedOptimizer optimizer;
   Criterion criterion;
 };
+// The type that boost takes an argument for: a criterion, a loader or a scheduler.
+template <class Part>
+concept IsCriterion = std::convertible_to<Part, Criterion>;
+template <class Part>
+using BoostedPart = std::conditional_t<
+    IsCriterion<Part>, Criterion,
+    std::conditional_t<std::convertible_to<Part, DataLoader>, DataLoader, LRScheduler>>;
+template <class... Parts>
+using BoostedParts = std::tuple<BoostedModel, BoostedOptimizer, BoostedPart<Parts>...>;
 // Several of each, in the order of boost's arguments.
 struct BoostedGroup {
   std::vector<BoostedModel> models;

@@ -1,7 +1,11 @@
 // Member functions of tensors equal the free functions of the same name.
+#include "core/autograd/backward.h"
 #include "tests/autograd/gradient_check.h"
+#include "tests/on_gpu.h"
 
 #include <doctest/doctest.h>
+
+#include <sstream>
 
 using namespace booster;
 using namespace booster::testing;
@@ -104,7 +108,7 @@ TEST_CASE("clone keeps the gradient, and has memory of its own") {
 
 TEST_CASE("a second derivative goes through a clone") {
   const Tensor x = Tensor(from_vector(std::vector<double>{3}, {1})).requires_grad_();
-  const Tensor g = grad({pow(x.clone(), 3)}, {x}, {.create_graph = true})[0];
+  const Tensor g = gradients(pow(x.clone(), 3), {x}, {.create_graph = true})[0];
   sum(g).backward();
   CHECK(x.grad().item() == doctest::Approx(18));
 }
