@@ -199,11 +199,12 @@ class Booster {
   // tensors of any floating dtype. Saving and loading both use a model's file form
   // (core/nn/module_traits.h), so that a gpt2 loads Hugging Face's files. With `strict` the names
   // must be the model's. Otherwise unknown tensors are ignored, and the model's missing ones keep
-  // their values. All ranks call it. All or nothing: an Error of kind data on any rank is thrown on
-  // all. For the training's own state use resume_training.
-  void load_model(const BoostedModel& model, const std::filesystem::path& checkpoint,
-                  bool strict = true) const {
-    booster::load_model(model, checkpoint, strict);
+  // their values; both are returned, for this rank's part of the model. All ranks call it. All or
+  // nothing: an Error of kind data on any rank is thrown on all. For the training's own state use
+  // resume_training.
+  NameDifferences load_model(const BoostedModel& model, const std::filesystem::path& checkpoint,
+                             bool strict = true) const {
+    return booster::load_model(model, checkpoint, strict);
   }
 
   const Plugin& plugin() const { return *plugin_; }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <cstdio>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -254,6 +255,8 @@ World world_from(const Launcher& launcher) {
 }  // namespace
 
 World launch_from_env() {
+  // The run tool reads a pipe. Each line goes there at once, so that a killed rank's lines are seen.
+  if (!variable("BOOSTER_NOTES").empty()) std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   for (const Launcher& launcher : launchers) {
     const bool started = !variable(launcher.rank).empty() || !variable(launcher.size).empty();
     // SLURM_NTASKS alone belongs to an allocation, not to a task.

@@ -237,6 +237,21 @@ TensorMap read_weights(const BoostedModel& model, const Names& names, const fs::
   return held;
 }
 
+// Returns which of the model's tensors `got` lacks, and which of `got` the model lacks.
+NameDifferences differences(const Names& names, const TensorMap& got,
+                            const std::set<std::string>& optional) {
+  NameDifferences found;
+  std::set<std::string> known;
+  for (const auto& [name, tensor] : names.held) {
+    known.insert(name);
+    const std::string& own = names.own.at(name);
+    if (!got.contains(name) && !optional.contains(own)) found.missing.push_back(own);
+  }
+  for (const auto& [name, tensor] : got)
+    if (!known.contains(name)) found.unexpected.push_back(name);
+  return found;
+}
+
 // Checks the names, shapes and dtypes of `got`. Any floating dtype fits a floating tensor: it is
 // converted. `optional`: tensors that files may lack, by the model's names.
 void check_fit(const Names& names, TensorMap& got, const std::string& what, bool strict,
@@ -258,18 +273,19 @@ void check_fit(const Names& names, TensorMap& got, const std::string& what, bool
 
 }  // namespace
 
-void load_model(const BoostedModel& model, const fs::path& checkpoint, bool strict) {
+NameDifferences load_model(const BoostedModel& model, const fs::path& checkpoint, bool strict) {
   const Session& session = model.session();
   const Names names = names_of(model);
   TensorMap held = read_weights(model, names, checkpoint);
+  const NameDifferences found = differences(names, held, model.unwrap()->optional_names());
   run_together(session.plugin->group(), "load_model", [&] {
     check_fit(names, held, checkpoint.string(), strict, model.unwrap()->optional_names());
   });
   settle(session);
   const NoGradGuard no_grad;
   for (const auto& [name, tensor] : names.held)
-    if (const auto found = held.find(name); found != held.end())
-      tensor.detach().copy_(found->second);
+    if (const auto one = held.find(name); one != held.end()) tensor.detach().copy_(one->second);
+  return found;
 }
 
 namespace {

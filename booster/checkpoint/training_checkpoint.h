@@ -194,6 +194,7 @@ struct SaveModelOptions {
 // All ranks call both functions; an error on any rank is thrown on all.
 void save_model(const BoostedModel& model, const std::filesystem::path& checkpoint,
                 const SaveModelOptions& options);
-void load_model(const BoostedModel& model, const std::filesystem::path& checkpoint, bool strict);
+NameDifferences load_model(const BoostedModel& model, const std::filesystem::path& checkpoint,
+                           bool strict);
 
 }  // namespace booster

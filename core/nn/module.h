@@ -36,6 +36,11 @@ struct ModuleTraits;
 
 // A model's saved tensors: parameters and buffers.
 using StateDict = std::vector<NamedTensor>;
+// Names in which a loaded state differs from the model's: the model's that the state lacks, and the
+// state's that the model lacks.
+struct NameDifferences {
+  std::vector<std::string> missing = {}, unexpected = {};
+};
 // Makes a StateDict from a map by name, as load_safetensors returns.
 StateDict state_of(const std::map<std::string, Tensor>& tensors);
 
@@ -119,13 +124,13 @@ class Module : public std::enable_shared_from_this<Module> {
   std::set<std::string> optional_names() const;
   // Copies values in, converting dtypes. All or nothing: on failure the module is unchanged, and
   // the error lists missing names, unexpected names and wrong shapes. Without `strict`, names may
-  // differ.
-  void load_state_dict(const StateDict& state, bool strict = true);
+  // differ; those that do are returned.
+  NameDifferences load_state_dict(const StateDict& state, bool strict = true);
   // As above from such a map. A template, so that braces are a StateDict.
   template <class Map>
-  requires(std::is_same_v<Map, std::map<std::string, Tensor>>) void load_state_dict(
-      const Map& state, bool strict = true) {
-    load_state_dict(state_of(state), strict);
+  requires std::is_same_v<Map, std::map<std::string, Tensor>> NameDifferences
+  load_state_dict(const Map& state, bool strict = true) {
+    return load_state_dict(state_of(state), strict);
   }
 
   // --- modes
@@ -281,13 +286,13 @@ class Model {
   Parameters parameters() const { return module().parameters(); }
   std::vector<NamedTensor> buffers() const { return module().buffers(); }
   StateDict state_dict() const { return module().state_dict(); }
-  void load_state_dict(const StateDict& state, bool strict = true) const {
-    module().load_state_dict(state, strict);
+  NameDifferences load_state_dict(const StateDict& state, bool strict = true) const {
+    return module().load_state_dict(state, strict);
   }
   template <class Map>
-  requires(std::is_same_v<Map, std::map<std::string, Tensor>>) void load_state_dict(
-      const Map& state, bool strict = true) const {
-    module().load_state_dict(state, strict);
+  requires std::is_same_v<Map, std::map<std::string, Tensor>> NameDifferences
+  load_state_dict(const Map& state, bool strict = true) const {
+    return module().load_state_dict(state, strict);
   }
   void train(bool training = true) const { module().train(training); }
   void eval() const { module().eval(); }

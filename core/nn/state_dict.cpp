@@ -17,18 +17,19 @@ std::string shortened(const std::vector<std::string>& items) {
   return text;
 }
 
-struct Differences {
-  std::vector<std::string> missing, unexpected, shapes;
+struct Differences : NameDifferences {
+  std::vector<std::string> shapes;
 
-  std::string to_string() const {
+  // Returns "" if the state may be loaded.
+  std::string to_string(bool strict) const {
     std::string text;
     const auto list = [&](const char* what, const std::vector<std::string>& items) {
       if (!items.empty())
         text += fmt::format("{}{} {}: {}", text.empty() ? "" : "; ", items.size(), what,
                             shortened(items));
     };
-    list("missing", missing);
-    list("unexpected", unexpected);
+    if (strict) list("missing", missing);
+    if (strict) list("unexpected", unexpected);
     list("of another shape", shapes);
     return text;
   }
@@ -45,21 +46,21 @@ ByName by_name(const StateDict& tensors) {
   return map;
 }
 
-Differences compare(const StateDict& own, const StateDict& given, bool strict,
+Differences compare(const StateDict& own, const StateDict& given,
                     const std::set<std::string>& optional) {
   Differences found;
   const ByName have = by_name(own), got = by_name(given);
   for (const auto& [name, x] : own) {
     const auto entry = got.find(name);
     if (entry == got.end()) {
-      if (strict && !optional.contains(name)) found.missing.push_back(name);
+      if (!optional.contains(name)) found.missing.push_back(name);
     } else if (entry->second.shape() != x.shape()) {
       found.shapes.push_back(
           fmt::format("{} (got {}, want {})", name, entry->second.shape(), x.shape()));
     }
   }
   for (const auto& [name, x] : given)
-    if (strict && !have.count(name)) found.unexpected.push_back(name);
+    if (!have.count(name)) found.unexpected.push_back(name);
   return found;
 }
 
@@ -99,15 +100,16 @@ std::set<std::string> Module::optional_names() const {
   return names;
 }
 
-void Module::load_state_dict(const StateDict& state, bool strict) {
+NameDifferences Module::load_state_dict(const StateDict& state, bool strict) {
   const StateDict own = state_dict();
-  const Differences found = compare(own, state, strict, optional_names());
-  const std::string text = found.to_string();
+  const Differences found = compare(own, state, optional_names());
+  const std::string text = found.to_string(strict);
   check(text.empty(), "load_state_dict: state is not of this {}; {}", kind_, text);
   const NoGradGuard no_grad;
   const ByName got = by_name(state);
   for (auto& [name, x] : own)
     if (const auto entry = got.find(name); entry != got.end()) Tensor(x).copy_(entry->second);
+  return found;
 }
 
 std::string Module::to_string() const {

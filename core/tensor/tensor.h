@@ -66,6 +66,12 @@ class Tensor {
   // and same_body.
   Tensor() = default;
   explicit Tensor(Reference<TensorBody> body) : body_(std::move(body)) {}
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) noexcept = default;
+  // Makes this handle that of the other's values. Not for temporaries: `x[0] = y` would change
+  // nothing, and does not compile. x[0].copy_(y) writes into x.
+  Tensor& operator=(const Tensor&) & = default;
+  Tensor& operator=(Tensor&&) & noexcept = default;
 
   bool defined() const { return static_cast<bool>(body_); }
   const Shape& shape() const { return body_of("shape").shape; }

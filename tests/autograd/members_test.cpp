@@ -146,3 +146,8 @@ TEST_CASE("operators: in place, comparisons, printing") {
   text << y;
   CHECK(text.str() == y.to_string());
 }
+
+TEST_CASE("a part of a tensor cannot be assigned to, which would change nothing") {
+  CHECK(std::is_assignable_v<Tensor&, Tensor>);
+  CHECK_FALSE(std::is_assignable_v<Tensor, Tensor>);
+}

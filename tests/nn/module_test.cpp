@@ -104,8 +104,12 @@ TEST_CASE("a state is loaded from a map of names") {
         from.parameters()[0].tensor.to_vector<float>());
   state.erase("bias");
   CHECK_THROWS_WITH_AS(to.load_state_dict(state), doctest::Contains("1 missing: bias"), Error);
-  CHECK_NOTHROW(to.load_state_dict(state, false));
-  CHECK_NOTHROW(to.load_state_dict({{"bias", zeros({2})}}, false));
+  using Words = std::vector<std::string>;
+  CHECK(to.load_state_dict(state, false).missing == Words{"bias"});
+  const NameDifferences found =
+      to.load_state_dict({{"bias", zeros({2})}, {"module.weight", zeros({2, 3})}}, false);
+  CHECK(found.missing == Words{"weight"});
+  CHECK(found.unexpected == Words{"module.weight"});
 }
 
 TEST_CASE("copies of a model handle share its parameters") {

@@ -5,6 +5,12 @@
 #include "platform/threads.h"
 #include "tests/parallel/ranks.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -251,4 +257,23 @@ TEST_CASE("ranks that nobody gave a number of threads divide the cores; others k
   CHECK(threads(together, 0) == 1);
   CHECK(threads(apart, 0) == cores);  // the number of ranks on this machine is unknown
   CHECK(threads(one_each, 0) == cores);
+}
+
+TEST_CASE("a rank that the run tool started has printed its lines when it is killed") {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], STDOUT_FILENO);
+    setenv("BOOSTER_NOTES", "none", 1);
+    launch_from_env();
+    std::printf("step 1\nstep");
+    kill(getpid(), SIGKILL);
+  }
+  close(ends[1]);
+  waitpid(child, nullptr, 0);
+  char text[64] = {};
+  const ssize_t got = read(ends[0], text, sizeof text);
+  close(ends[0]);
+  CHECK(std::string(text, static_cast<size_t>(std::max<ssize_t>(got, 0))) == "step 1\n");
 }

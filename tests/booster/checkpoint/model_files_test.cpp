@@ -64,8 +64,8 @@ Run boosted(const Model& model, const Choice<Plugin>& plugin = "single",
 void save(const Run& run, const fs::path& to, const SaveModelOptions& options = {}) {
   run.booster.save_model(run.boosted.model, to, options);
 }
-void load(const Run& run, const fs::path& from, bool strict = true) {
-  run.booster.load_model(run.boosted.model, from, strict);
+NameDifferences load(const Run& run, const fs::path& from, bool strict = true) {
+  return run.booster.load_model(run.boosted.model, from, strict);
 }
 
 // A copy of the golden folder that a test may change.
@@ -159,7 +159,9 @@ TEST_CASE("names must be the model's, unless it is said otherwise") {
   CHECK_THROWS_WITH_AS(load(run, root / "x.safetensors"),
                        Contains("2 missing: 0.weight, 1.bias; 1 unexpected: head.weight"), Error);
   CHECK(run.weights() == before);
-  load(run, root / "x.safetensors", false);
+  const NameDifferences found = load(run, root / "x.safetensors", false);
+  CHECK(found.missing == std::vector<std::string>{"0.weight", "1.bias"});
+  CHECK(found.unexpected == std::vector<std::string>{"head.weight"});
   const auto bias = run.boosted.model.unwrap().state_dict();
   for (const auto& [name, tensor] : bias)
     if (name == "0.bias") CHECK(tensor.to_vector<float>()[0] == 2.5f);
