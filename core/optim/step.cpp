@@ -3,7 +3,9 @@
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
 #include "core/optim/step_copies.h"
+#include "core/optim/update_rule.h"
 #include "core/tensor/device_number.h"
+#include "kernels/arguments/multi_tensor.h"
 #include "kernels/catalogue.h"
 #include "kernels/host/recording.h"
 

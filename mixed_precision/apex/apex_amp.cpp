@@ -3,6 +3,7 @@
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "core/optim/clip.h"
+#include "kernels/arguments/multi_tensor.h"
 #include "mixed_precision/apex/apex_properties.h"
 #include "mixed_precision/ops/op_policies.h"
 #include "mixed_precision/scaling/overflow_memory.h"

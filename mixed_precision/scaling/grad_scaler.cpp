@@ -1,3 +1,4 @@
+#include "kernels/arguments/multi_tensor.h"
 #include "mixed_precision/scaling/loss_scaler.h"
 
 #include "kernels/host/recording.h"

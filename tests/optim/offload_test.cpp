@@ -6,6 +6,7 @@
 #include "core/tensor/device_number.h"
 #include "core/tensor/random/random.h"
 #include "core/tensor/tensor.h"
+#include "kernels/arguments/multi_tensor.h"
 #include "tests/draws.h"
 #include "tests/error_of.h"
 #include "tests/on_gpu.h"

@@ -6,6 +6,7 @@
 #include "core/optim/optimizers.h"
 #include "core/tensor/host_reads.h"
 #include "core/tensor/tensor.h"
+#include "kernels/arguments/multi_tensor.h"
 #include "kernels/device/memory.h"
 #include "tests/capture_part.h"
 #include "tests/optim/golden.h"
