@@ -1,6 +1,7 @@
 #include "core/optim/optimizer.h"
 
 #include "core/autograd/gradient_keeper.h"
+#include "core/autograd/leaf_gradients.h"
 #include "core/autograd/tape.h"
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"

@@ -1,5 +1,6 @@
 // One optimizer step. It gathers all that it needs before it changes anything.
 #include "core/autograd/op_policy.h"
+#include "core/autograd/policy_dtypes.h"
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
 #include "core/optim/step_copies.h"

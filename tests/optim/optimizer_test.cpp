@@ -1,6 +1,7 @@
 // Optimizers against PyTorch's and timm's values, and their guarantees beyond the formulas.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
+#include "core/autograd/policy_dtypes.h"
 #include "core/autograd/tape.h"
 #include "core/optim/algorithms/registry.h"
 #include "core/optim/optimizers.h"
