@@ -1,6 +1,7 @@
 #include "plugins/hybrid_parallel.h"
 
 #include "core/nn/attention_method.h"
+#include "core/nn/joined_traits.h"
 #include "core/tensor/random/random.h"
 #include "core/tensor/token_layout.h"
 #include "parallel/mesh.h"

@@ -2,6 +2,7 @@
 
 #include "core/autograd/tape.h"
 #include "core/tensor/absence.h"
+#include "parallel/operations/operation_tag.h"
 #include "platform/trace.h"
 #include "plugins/gradients/rank_norms.h"
 

@@ -7,6 +7,7 @@
 // parameters between steps.
 #pragma once
 
+#include "parallel/operations/operation_tag.h"
 #include "plugins/data_parallel.h"
 #include "plugins/gradients/sharded_gradients.h"
 

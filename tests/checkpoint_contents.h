@@ -2,6 +2,7 @@
 #pragma once
 
 #include "booster/checkpoint/folder/checkpoint.h"
+#include "booster/checkpoint/folder/checkpoint_files.h"
 #include "booster/checkpoint/folder/manifest.h"
 
 namespace booster::test {

@@ -1,5 +1,6 @@
 #include "booster/checkpoint/averages.h"
 
+#include "booster/checkpoint/folder/checkpoint_files.h"
 #include "booster/checkpoint/training/finish_together.h"
 #include "booster/checkpoint/training/whole_tensors.h"
 #include "booster/checkpoint/training_checkpoint.h"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "booster/checkpoint/folder/checkpoint.h"
+#include "booster/checkpoint/safetensors/safetensors.h"
 
 #include <filesystem>
 

@@ -2,12 +2,15 @@
 
 #include "booster/checkpoint/folder/sharded_writer.h"
 #include "booster/checkpoint/safetensors/check_tensors.h"
+#include "booster/checkpoint/safetensors/safetensors.h"
 #include "booster/checkpoint/safetensors/safetensors_file.h"
 #include "booster/checkpoint/training/finish_together.h"
 #include "booster/checkpoint/training/whole_tensors.h"
 #include "booster/training/session.h"
+#include "core/nn/joined_traits.h"
 #include "core/nn/module_traits.h"
 #include "core/tensor/tensor.h"
+#include "platform/files/atomic_file.h"
 #include "platform/files/file.h"
 #include "platform/json/json_document.h"
 

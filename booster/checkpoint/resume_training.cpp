@@ -1,4 +1,5 @@
 #include "booster/checkpoint/async_save.h"
+#include "booster/checkpoint/folder/checkpoint_files.h"
 #include "booster/checkpoint/folder/checkpoint_names.h"
 #include "booster/checkpoint/folder/manifest.h"
 #include "booster/checkpoint/training/finish_together.h"

@@ -1,4 +1,5 @@
 #include "booster/checkpoint/async_save.h"
+#include "booster/checkpoint/folder/checkpoint_files.h"
 #include "booster/checkpoint/training/finish_together.h"
 #include "booster/checkpoint/training/random_streams.h"
 #include "booster/checkpoint/training/whole_tensors.h"

@@ -3,6 +3,7 @@
 #include "booster/checkpoint/model_files.h"
 #include "booster/checkpoint/safetensors/safetensors.h"
 #include "core/nn/functional.h"
+#include "core/nn/joined_traits.h"
 #include "core/nn/module_traits.h"
 #include "core/tensor/tensor.h"
 

@@ -1,7 +1,5 @@
 #include "booster/config/builtins.h"
 
-#include "booster/config/checks/other_names.h"
-
 namespace booster {
 
 Registry<Plugin>& plugin_registry() {
@@ -24,11 +22,6 @@ Registry<Precision>& precision_registry() {
 #undef STRATEGY
                                                          });
   return registry;
-}
-
-void refuse_name(const std::string& what, std::string_view name,
-                 const std::vector<std::string>& legal) {
-  fail("{}: unknown name; got {}{}", what, name, legal_words(name, legal));
 }
 
 Registry<Model>& model_registry() {

@@ -2,6 +2,7 @@
 
 #include "booster/config/check_together.h"
 #include "booster/config/config_layout.h"
+#include "booster/config/options/option_tables.h"
 #include "booster/config/overrides.h"
 #include "booster/config/pairing.h"
 #include "booster/config/registry.h"

@@ -1,4 +1,5 @@
 #include "booster/config/config_layout.h"
+#include "booster/config/options/option_tables.h"
 
 #include "booster/config/checks/other_names.h"
 #include "booster/config/config.h"

@@ -1,4 +1,5 @@
 #include "booster/config/config_layout.h"
+#include "booster/config/options/option_tables.h"
 
 #include "platform/json/json_document.h"
 

@@ -2,6 +2,7 @@
 
 #include "booster/config/options/options.h"
 #include "core/nn/models.h"
+#include "core/nn/rotary.h"
 
 namespace booster {
 

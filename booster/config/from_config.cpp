@@ -5,7 +5,7 @@
 #include "booster/config/tables/lr_schedulers.h"
 #include "booster/config/tables/model_start.h"
 #include "booster/config/tables/optimizers.h"
-#include "booster/training/layer_decay.h"
+#include "booster/training/boosted.h"
 #include "kernels/device/memory.h"
 #include "mixed_precision/interface/precision.h"
 #include "parallel/mesh.h"

@@ -4,6 +4,7 @@
 #include "booster/config/registry.h"
 #include "core/nn/models/decoder.h"
 #include "core/nn/models/gpt2.h"
+#include "core/nn/rotary.h"
 
 #include <fmt/ranges.h>
 

@@ -4,10 +4,13 @@
 #include "booster/checkpoint/safetensors/safetensors.h"
 #include "booster/checkpoint/start_weights.h"
 #include "booster/config/hub_config.h"
+#include "booster/config/options/option_tables.h"
 #include "booster/config/registry.h"
 #include "booster/training/session.h"
+#include "core/nn/joined_traits.h"
 #include "core/nn/module_traits.h"
 #include "core/tensor/tensor.h"
+#include "platform/files/atomic_file.h"
 #include "platform/files/file.h"
 #include "platform/json/json_document.h"
 

@@ -49,10 +49,6 @@ struct RegistryEntry {
   std::string also_called = {};
 };
 
-// Throws the error of a name that is not among the legal ones; it suggests the nearest.
-[[noreturn]] void refuse_name(const std::string& what, std::string_view name,
-                              const std::vector<std::string>& legal);
-
 template <>
 struct RegistryEntry<Model> {
   std::string name;
@@ -82,49 +78,19 @@ class Registry {
       : what_(std::move(what)), entries_(std::move(built_ins)) {}
 
   // Throws if the name is taken or empty.
-  void add(Entry entry) {
-    check(!entry.name.empty(), "{}: empty name", what_);
-    check(!get(entry.name), "{}: name already registered; got {}", what_, entry.name);
-    entries_.push_back(std::move(entry));
-  }
+  void add(Entry entry);
   const std::vector<Entry>& entries() const { return entries_; }
-  std::vector<std::string> names() const {
-    std::vector<std::string> names;
-    for (const auto& entry : entries_) names.push_back(entry.name);
-    return names;
-  }
+  std::vector<std::string> names() const;
   // Returns the entry, or null.
-  const Entry* get(std::string_view name) const {
-    for (const auto& entry : entries_)
-      if (entry.name == name || (!name.empty() && entry.also_called == name)) return &entry;
-    return nullptr;
-  }
+  const Entry* get(std::string_view name) const;
   // Returns the entry; throws an error that lists the legal names and the nearest one.
-  const Entry& find(std::string_view name) const {
-    const Entry* entry = get(name);
-    if (!entry) refuse_name(what_, name, names());
-    return *entry;
-  }
-  Made make(std::string_view name) const {
-    const Entry& entry = find(name);
-    return entry.make(OptionValues(default_values(entry.options)));
-  }
+  const Entry& find(std::string_view name) const;
+  Made make(std::string_view name) const;
   // Makes a product from a section of a checked config: its "name" and its options.
-  Made make(const OptionValues& options) const {
-    const Entry& entry = find(options.get<std::string>("name"));
-    Made product = entry.make(options);
-    if constexpr (requires { entry.idle; })
-      for (std::string& note : idle_notes(options)) product->add_note(std::move(note));
-    return product;
-  }
+  Made make(const OptionValues& options) const;
   // Returns notes on the section's options that have no effect: "fp8: margin has no effect with
-  // ...".
-  std::vector<std::string> idle_notes(const OptionValues& options) const {
-    const Entry& entry = find(options.get<std::string>("name"));
-    auto notes = told_of_idle(entry.idle, entry.options, options);
-    for (std::string& note : notes) note.insert(0, entry.name + ": ");
-    return notes;
-  }
+  // ...". None for models.
+  std::vector<std::string> idle_notes(const OptionValues& options) const;
 
  private:
   std::string what_;

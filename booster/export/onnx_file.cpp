@@ -1,5 +1,6 @@
 #include "booster/export/onnx_file.h"
 
+#include "platform/files/atomic_file.h"
 #include "platform/files/file.h"
 
 #include <string_view>

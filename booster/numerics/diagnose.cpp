@@ -10,6 +10,7 @@
 #include "booster/numerics/quantization.h"
 #include "booster/numerics/tensor_checker.h"
 #include "booster/training/session.h"
+#include "core/autograd/observer.h"
 #include "core/tensor/absence.h"
 #include "core/tensor/tensor.h"
 #include "parallel/groups/group.h"

@@ -1,5 +1,7 @@
 #include "booster/numerics/op_counts.h"
 
+#include "core/autograd/observer.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 #include "booster/numerics/quantization.h"
 
 #include "booster/numerics/findings.h"
+#include "core/autograd/observer.h"
 #include "core/tensor/checks/statistics.h"
 
 #include <fmt/format.h>

@@ -1,11 +1,10 @@
-// The origin of a result: hardware, software, the command and the revisions of the sources. For
-// run.json, benchmarks and `booster doctor`.
+// The parts of a result's origin (profiler.h): hardware, and the revisions of the sources. For
+// `booster doctor` and benchmarks. Thread-safe.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include "booster/profile/profiler.h"
 
 #include <string>
-#include <vector>
 
 namespace booster {
 
@@ -15,19 +14,6 @@ std::string processor_name();
 int usable_cores();
 // Returns true if the CPU variant in use has native bf16 multiplication.
 bool has_native_bf16();
-// The strategy that mixed_precision "auto" selects on this machine, and why.
-struct AutoPrecision {
-  std::string name;    // "bf16" or "fp32"
-  std::string reason;  // "this processor multiplies bf16 natively (avx512_bf16)"
-};
-AutoPrecision auto_precision();
-// Returns {"host", "processor", "cores", "memory_gib", "variant", "threads"}.
-nlohmann::json machine_info();
-// Returns {"booster", "onednn", "compiler"}.
-nlohmann::json library_versions();
-
-// Returns the words that started this process, the program's name first.
-std::vector<std::string> command_line();
 
 // Returns the commit checked out in the working folder, as 40 digits, followed by "-dirty" if
 // tracked files were changed. Returns "" if the folder is in no work tree or git is missing. Runs
@@ -36,9 +22,5 @@ std::string folder_revision();
 
 // Returns the same for the folder and the time of the library's build; "" if it was no work tree.
 const char* build_revision();
-
-// Returns {"folder": revision of the working folder, "library": revision of the build}, with null
-// for unknown ones.
-nlohmann::json revisions();
 
 }  // namespace booster

@@ -13,10 +13,15 @@
 // call costs two extra loads and branches without an active profiler, and about 0.15 us with one. A
 // kernel on a GPU is enclosed by two events and has two times: the host's launch time and the GPU's
 // run time.
+//
+// Also the origin of a result, for run.json: machine_info() and the functions after it.
 #pragma once
 
 #include "parallel/groups/group.h"
 
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -78,5 +83,25 @@ class Profiler {
   int64_t begin_, end_ = 0;
   std::vector<ProfileThread> threads_;
 };
+
+// --- The origin of a result: hardware, software, the command and the revisions of the sources.
+// Thread-safe.
+
+// The strategy that mixed_precision "auto" selects on this machine, and why.
+struct AutoPrecision {
+  std::string name;    // "bf16" or "fp32"
+  std::string reason;  // "this processor multiplies bf16 natively (avx512_bf16)"
+};
+AutoPrecision auto_precision();
+// Returns {"host", "processor", "cores", "memory_gib", "variant", "threads"}.
+nlohmann::json machine_info();
+// Returns {"booster", "onednn", "compiler"}.
+nlohmann::json library_versions();
+
+// Returns the words that started this process, the program's name first.
+std::vector<std::string> command_line();
+// Returns {"folder": revision of the working folder, "library": revision of the build}, with null
+// for unknown ones.
+nlohmann::json revisions();
 
 }  // namespace booster

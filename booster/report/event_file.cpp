@@ -2,7 +2,6 @@
 
 #include "booster/export/protobuf.h"
 #include "booster/report/event_record.h"
-#include "platform/files/appended_file.h"
 #include "platform/files/file.h"
 
 #include <fmt/format.h>

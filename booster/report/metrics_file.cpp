@@ -1,4 +1,4 @@
-#include "booster/report/run_files.h"
+#include "booster/report/metrics_file.h"
 
 #include "booster/report/chart.h"
 #include "platform/files/read_line.h"
@@ -83,5 +83,11 @@ std::string curves_file(const MetricsFile& metrics) {
   }
   return chart_file(charts);
 }
+
+std::string curves_file(const std::filesystem::path& metrics) {
+  return curves_file(read_metrics(metrics));
+}
+
+nlohmann::json json_of(std::string_view text) { return json_if_whole(text); }
 
 }  // namespace booster::report

@@ -15,7 +15,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace booster {
@@ -49,29 +48,13 @@ class EventFile {
   std::unique_ptr<AppendedFile> file_;
 };
 
-// --- metrics.jsonl, the curves of a training: one JSON object for each logged step and each
-// validation, with its "step". Treated as untrusted: the file may be damaged, or still grow.
-struct MetricsFile {
-  // A line that is not a JSON object, and the reason.
-  struct LeftOut {
-    int64_t line;
-    std::string reason;
-  };
-
-  std::vector<nlohmann::json> lines;  // each an object
-  std::vector<LeftOut> left_out;
-  bool readable = false;
-
-  // Returns the values of `key` with their steps; skips lines that lack either.
-  std::vector<std::pair<double, double>> series(const std::string& key) const;
-  // Returns "lines 3, 7 to 9 (line 3: not JSON)"; "" if no line was left out.
-  std::string describe_left_out() const;
-};
-
-MetricsFile read_metrics(const std::filesystem::path& file);
-
-// Returns curves.svg: training loss, learning rate and validation accuracy over the steps.
-std::string curves_file(const MetricsFile& metrics);
+// --- metrics.jsonl: one JSON object for each logged step and each validation, with its "step"
+// Returns curves.svg: training loss, learning rate and validation accuracy over the steps. The file
+// is treated as untrusted: it may be damaged, or still grow.
+std::string curves_file(const std::filesystem::path& metrics);
+// Returns the JSON value of the text, or a discarded value if it is not JSON. Reads numbers with a
+// dot, whatever the process's locale.
+nlohmann::json json_of(std::string_view text);
 
 // --- the images that a validation got most wrong, with small pictures
 struct WorstImage {
@@ -92,10 +75,6 @@ void write_worst_images(const std::filesystem::path& file, int64_t step,
 // Returns the text escaped for an element or a quoted attribute, without markup. Terminal control
 // characters and invalid UTF-8 are written out (platform/warn.h).
 std::string markup_text(std::string_view text);
-
-// Returns a table; cells are markup. Rows with fewer cells than `head` end early.
-std::string markup_table(const std::vector<std::string>& head,
-                         const std::vector<std::vector<std::string>>& rows);
 
 // Returns an SVG file with a white page under `body`; `style` is CSS.
 std::string svg_file(double width, double height, double font_size, std::string_view style,

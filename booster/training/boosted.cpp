@@ -1,8 +1,12 @@
 #include "booster/training/boosted.h"
 
 #include "booster/training/session.h"
+#include "core/optim/clip.h"
+#include "core/tensor/absence.h"
 #include "core/tensor/tensor.h"
 #include "platform/trace.h"
+
+#include <cmath>
 
 namespace booster {
 
@@ -80,5 +84,14 @@ WholeParameters::WholeParameters(const BoostedModel& model) : plugin_(model.sess
   plugin_->hold_whole(true);
 }
 WholeParameters::~WholeParameters() { plugin_->hold_whole(false); }
+
+// Summed in f64, where finite f32 values cannot overflow.
+bool weights_are_finite(const Model& model) {
+  std::vector<Tensor> weights;
+  for (const auto& [name, tensor] : model.state_dict())
+    if (is_floating(tensor.dtype()))
+      weights.push_back(untracked::contiguous(numbers_here(tensor).to(tensor.device())));
+  return std::isfinite(gradient_norm(weights).item());
+}
 
 }  // namespace booster

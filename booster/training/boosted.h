@@ -1,12 +1,15 @@
 // Results of Booster::boost: the same model, optimizer and criterion, now in the chosen precision
-// and on the chosen ranks. All are handles on a session. For one thread.
+// and on the chosen ranks. All are handles on a session. Also what many loops need besides: metrics
+// of an evaluation, and learning rates by layer. For one thread.
 #pragma once
 
 #include "core/data/loader.h"
 #include "core/nn/criterion.h"
-#include "core/optim/parameter_average.h"
+#include "core/nn/module.h"
+#include "core/optim/optimizers.h"
 #include "core/optim/schedules/lr_scheduler.h"
 #include "mixed_precision/interface/precision.h"
+#include "parallel/groups/group.h"
 
 #include <functional>
 #include <memory>
@@ -195,5 +198,70 @@ struct Boosted {
   DataLoader dataloader;
   LRScheduler lr_scheduler;
 };
+
+// Returns true if all parameters and buffers that this rank holds are finite. Reads them once, and
+// waits for the device.
+bool weights_are_finite(const Model& model);
+
+// --- Means over the samples of an evaluation. Each sample counts once, on any number of ranks.
+//
+//   MeanMetric accuracy(data), loss(data);               // data: a DataLoader of the evaluation
+//   for (auto& [image, label] : data) {
+//     const Tensor y = net(image);
+//     accuracy.add(top_k_correct(y, label));
+//     loss.add(cross_entropy(y, label, {.reduction = Reduction::none}));
+//   }
+//   print(accuracy.value(group), loss.value(group));     // all ranks call it
+//
+// If ranks have even shares, some samples appear twice so that all ranks have the same number of
+// batches; MeanMetric ignores the repeats. With uneven shares (DataLoaderOptions::even_shares)
+// every sample counts. For the thread that uses the loader.
+
+class MeanMetric {
+ public:
+  explicit MeanMetric(const DataLoader& loader) : loader_(loader) {}
+
+  // Adds one value for each sample of the current batch: (n), of any dtype. Reads nothing from the
+  // device. Throws for another shape, and for a batch with repeated samples from which bad images
+  // were left out.
+  void add(const Tensor& values);
+  void reset();
+
+  // Returns the mean over the samples of all ranks. Collective over `group`. Throws if no rank had
+  // a sample.
+  double value(const Group& group = Group()) const;
+
+ private:
+  DataLoader loader_;
+  Tensor sum_;  // f64, no dimensions, on the device of the values; undefined: 0
+  int64_t samples_ = 0;
+};
+
+// Returns 1 where the label is among the k largest logits of its row, else 0. logits (n, classes),
+// labels (n) i64; result (n) f32. Among equal logits the first counts as larger. A row whose label
+// has a nan logit counts as wrong.
+Tensor top_k_correct(const Tensor& logits, const Tensor& labels, int64_t k = 1);
+
+// --- Layer-wise learning-rate decay, as in timm's param_groups_layer_decay and in BEiT: the closer
+// a layer is to the input, the smaller its learning rate.
+//
+//   auto optimizer = AdamW(layer_decay_groups(model, {.lr = 1e-3, .weight_decay = 0.05,
+//                                                     .layer_decay = 0.65}));
+
+struct LayerDecayOptions {
+  double lr = 1e-3;  // of the last layer
+  double weight_decay = 0.05;
+  double layer_decay = 0.75;  // from each layer to the one before it
+  double min_scale = 0;       // lower bound of a layer's rate, relative to the last layer's
+  // Parameters without weight decay, in addition to all one-dimensional ones and to those of the
+  // model's traits (core/nn/module_traits.h).
+  std::vector<std::string> no_weight_decay = {};
+};
+
+// Returns all parameters of a model in groups with their own `lr` and `weight_decay`. Layers are
+// the model's links (core/nn/module.h): an embedding, each block, the head. A normalisation in
+// the last link belongs to the layer before it. A model with one link is one layer. Throws if an
+// option is out of range.
+std::vector<ParameterGroup> layer_decay_groups(const Model& model, LayerDecayOptions options = {});
 
 }  // namespace booster

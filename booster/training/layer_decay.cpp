@@ -1,4 +1,5 @@
-#include "booster/training/layer_decay.h"
+#include "booster/training/boosted.h"
+#include "core/nn/joined_traits.h"
 
 #include "core/nn/module_traits.h"
 #include "platform/error.h"

@@ -1,4 +1,4 @@
-#include "booster/training/metrics.h"
+#include "booster/training/boosted.h"
 
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"

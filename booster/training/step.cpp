@@ -3,6 +3,7 @@
 #include "booster/training/boosted.h"
 #include "booster/training/session.h"
 #include "core/tensor/device_number.h"
+#include "kernels/arguments/multi_tensor.h"
 #include "platform/trace.h"
 
 #include <algorithm>

@@ -1,4 +1,6 @@
 // The entry points of backward passes.
+#include "core/autograd/leaf_gradients.h"
+#include "core/autograd/node.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/pass.h"
 

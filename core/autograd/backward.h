@@ -56,31 +56,12 @@ void register_grad_hook(const Tensor& x, GradHook hook);
 // for remove_grad_ready_hook.
 int on_grad_ready(const Tensor& leaf, std::function<void(const Tensor& leaf)> hook);
 void remove_grad_ready_hook(const Tensor& leaf, int hook);
-// Gives the leaf's gradient fixed memory (a slice of a communication bucket): the first gradient of
-// a step is written there, later ones are added to it.
-void set_grad_buffer(const Tensor& leaf, Tensor buffer);
-// Keeps the gradient of a 16-bit leaf in f32, so that several passes accumulate in f32. Call it
-// before set_grad_buffer.
-void keep_grad_in_f32(const Tensor& leaf);
-// Returns the dtype of a leaf's gradient: the leaf's own dtype, or f32 as above.
-DType grad_dtype(const Tensor& leaf);
-// Calls the hook once, when the current backward pass has visited every node.
-void on_backward_end(std::function<void()> hook);
 
-// Drops a leaf's gradient; the next one is written, not added.
-void clear_grad(const Tensor& leaf);
-// Replaces a leaf's gradient by the part that this rank needs: some of its elements in row-major
-// order, as one dimension. Until the part is dropped or replaced, a backward pass that reaches the
-// leaf is an error. Error for another dtype or device, as in set_grad.
-void set_grad_part(const Tensor& leaf, Tensor part);
-
+// --- recomputation
 // Runs fn without recording the ops inside, and keeps only `inputs`. Backward runs fn again, with
 // the same random numbers and op policy, and differentiates that run. Trades time for activation
 // memory.
 Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& fn,
                   const std::vector<Tensor>& inputs);
-// Returns whether this thread's backward pass is running fn again. Code that counts batches, such
-// as running statistics, must skip the second run.
-bool is_second_run();
 
 }  // namespace booster

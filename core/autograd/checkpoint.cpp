@@ -1,5 +1,7 @@
 // Activation recomputation: the operations inside fn are not recorded, and fn runs again in the
 // backward pass.
+#include "core/autograd/leaf_gradients.h"
+#include "core/autograd/node.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "core/autograd/tracking.h"

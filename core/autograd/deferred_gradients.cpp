@@ -1,5 +1,6 @@
 #include "core/autograd/deferred_gradients.h"
 
+#include "core/autograd/node.h"
 #include "core/autograd/tracking.h"
 #include "platform/trace.h"
 
@@ -35,14 +36,14 @@ void DeferredGradients::run() {
   }
 }
 
-bool Gradients::puts_off(int i) const {
+bool GradientSchedule::puts_off(int i) const {
   const DeferredGradients* queue = DeferredGradients::current();
-  return queue && !ways_ && !grad_enabled() && queue->takes(node_.inputs()[i]);
+  return queue && !d_.ways_ && !grad_enabled() && queue->takes(d_.node_.inputs()[i]);
 }
 
-void Gradients::put_off(int i, std::function<Tensor()> gradient) {
+void GradientSchedule::put_off(int i, std::function<Tensor()> gradient) {
   DeferredGradients::current()->items_.push_back(
-      {node_.inputs()[i], node_.name(), std::move(gradient)});
+      {d_.node_.inputs()[i], d_.node_.name(), std::move(gradient)});
 }
 
 }  // namespace booster

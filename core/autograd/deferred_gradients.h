@@ -18,7 +18,7 @@
 // gradients of their results are kept until the work is done. For one thread.
 #pragma once
 
-#include "core/autograd/tape.h"
+#include "core/autograd/node.h"
 
 #include <functional>
 #include <vector>
@@ -46,7 +46,7 @@ class DeferredGradients {
   void run();
 
  private:
-  friend class Gradients;
+  friend class GradientSchedule;
   friend class Backward;
   struct Item {
     Edge to;

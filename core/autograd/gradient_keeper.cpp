@@ -1,5 +1,6 @@
 #include "core/autograd/gradient_keeper.h"
 
+#include "core/autograd/leaf_gradients.h"
 #include "core/autograd/tracking.h"
 
 #include <utility>

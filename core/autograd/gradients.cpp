@@ -1,22 +1,24 @@
 // Requests of a node to its pass: to compute a gradient later, or to add it where it belongs.
+#include "core/autograd/node.h"
+#include "core/autograd/observer.h"
 #include "core/autograd/pass.h"
 
 namespace booster {
 
 // Runs at once under an observer, which sees all that a node returns, and on a tape for a second
 // pass, which records it then.
-bool Gradients::is_done_meanwhile() const {
-  return pass_ && !grad_enabled() && !current_observer() && node_.inputs()[0].node &&
-         Backward::is_on_way_to_exchange(*node_.inputs()[0].node);
+bool GradientSchedule::is_done_meanwhile() const {
+  return d_.pass_ && !grad_enabled() && !current_observer() && d_.node_.inputs()[0].node &&
+         Backward::is_on_way_to_exchange(*d_.node_.inputs()[0].node);
 }
 
-void Gradients::do_meanwhile(int i, std::function<Tensor()> gradient) {
-  meanwhile_.push_back(i);
-  pass_->do_meanwhile(node_, i, std::move(gradient));
+void GradientSchedule::do_meanwhile(int i, std::function<Tensor()> gradient) {
+  d_.meanwhile_.push_back(i);
+  d_.pass_->do_meanwhile(d_.node_, i, std::move(gradient));
 }
 
-Gradients::Place Gradients::place_of(int i) const {
-  return {node_.inputs()[i], puts_off(i) ? nullptr : pass_};
+GradientSchedule::Place GradientSchedule::place_of(int i) const {
+  return {d_.node_.inputs()[i], puts_off(i) ? nullptr : d_.pass_};
 }
 
 namespace {
@@ -35,8 +37,8 @@ const Tensor* leaf_at(const Edge& edge, const Backward* pass) {
 
 }  // namespace
 
-Tensor Gradients::add_at(const Place& place,
-                         const std::function<Tensor(const Tensor&)>& gradient) {
+Tensor GradientSchedule::add_at(const Place& place,
+                                const std::function<Tensor(const Tensor&)>& gradient) {
   const Tensor* leaf = leaf_at(place.edge, place.pass);
   const Tensor sum = leaf ? gradient_to_add_to(*leaf) : Tensor();
   Tensor computed = gradient(sum);
@@ -44,8 +46,8 @@ Tensor Gradients::add_at(const Place& place,
   return computed;
 }
 
-void Gradients::work_meanwhile() {
-  if (pass_) pass_->catch_up();
+void GradientSchedule::work_meanwhile() {
+  if (d_.pass_) d_.pass_->catch_up();
 }
 
 }  // namespace booster

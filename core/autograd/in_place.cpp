@@ -1,5 +1,6 @@
 // In-place calls on the tape: the changed tensor becomes the call's result.
 #include "core/autograd/functions.h"
+#include "core/autograd/node.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tracking.h"
 

@@ -1,5 +1,6 @@
 #include "core/autograd/layer_gradients.h"
 
+#include "core/autograd/node.h"
 #include "kernels/catalogue.h"
 
 #include <memory>
@@ -15,7 +16,7 @@ class LayerGradients {
   LayerGradients(const Tensor& g, const Tensor& x, DType dweight, std::optional<DType> dbias)
       : g_(g), x_(x), dweight_dtype_(dweight), dbias_dtype_(dbias) {}
 
-  // The interface of Gradients::compute_or_add.
+  // The interface of GradientSchedule::compute_or_add.
   Tensor weight(const Tensor& sum) {
     const bool adds = sum.defined() && g_.defined() && dweight_dtype_ == sum.dtype() &&
                       !sum.shares_storage(g_) && !sum.shares_storage(x_);
@@ -60,15 +61,16 @@ Tensor sums_of_columns(const Tensor& g, DType dtype) {
 void compute_layer_gradients(Gradients& d, const Tensor& g, const Tensor& x, DType dweight,
                              DType dbias) {
   if (!d.wanted(2)) return compute_weight_gradient(d, g, x, dweight);
-  if (!d.wanted(1)) return d.compute(2, [=] { return sums_of_columns(g, dbias); });
+  if (!d.wanted(1))
+    return GradientSchedule(d).compute(2, [=] { return sums_of_columns(g, dbias); });
   const auto both = std::make_shared<LayerGradients>(g, x, dweight, dbias);
-  d.compute_or_add(1, [both](const Tensor& sum) { return both->weight(sum); });
-  d.compute(2, [both] { return both->bias(); });
+  GradientSchedule(d).compute_or_add(1, [both](const Tensor& sum) { return both->weight(sum); });
+  GradientSchedule(d).compute(2, [both] { return both->bias(); });
 }
 
 void compute_weight_gradient(Gradients& d, const Tensor& g, const Tensor& x, DType dweight) {
   if (!d.wanted(1)) return;
-  d.compute_or_add(1, [=](const Tensor& sum) {
+  GradientSchedule(d).compute_or_add(1, [=](const Tensor& sum) {
     return LayerGradients(g, x, dweight, std::nullopt).weight(sum);
   });
 }

@@ -1,6 +1,9 @@
 #include "core/autograd/op_policy.h"
 
 #include "core/autograd/cast_plan.h"
+#include "core/autograd/node.h"
+#include "core/autograd/observer.h"
+#include "core/autograd/policy_dtypes.h"
 #include "core/autograd/tracking.h"
 #include "kernels/host/recording.h"
 #include "platform/trace.h"
@@ -90,7 +93,8 @@ Tensor region_cast(const Tensor& x, DType dtype) {
     fail("autocast: a region began before the capture of work and goes on in it; got a cast of {}, "
          "want the region within the work that is captured",
          x.shape());
-  if (LeafWatch* watch = LeafWatch::current()) [[unlikely]] watch->note({x});
+  if (LeafWatch* watch = LeafWatch::current()) [[unlikely]]
+    watch->note({&x, 1});
   RegionCast& cast = region_casts[{x.body(), dtype}];
   if (cast.result.defined() && cast.version == x.version()) return cast.result;
   const GradMode recorded(true);
@@ -223,7 +227,10 @@ void cast_arguments(const OpPolicy& policy, Op op, std::span<Tensor* const> argu
 
 void apply_policy_slow(const OpPolicy* policy, Op op, std::span<Tensor* const> arguments) {
   OpObserver* observer = current_observer();
-  if (!observer) return cast_arguments(*policy, op, arguments);
+  if (!observer) {
+    if (policy) cast_arguments(*policy, op, arguments);
+    return;
+  }
   std::vector<Tensor> given;
   for (const Tensor* argument : arguments) given.push_back(*argument);
   if (policy) cast_arguments(*policy, op, arguments);

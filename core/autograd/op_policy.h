@@ -6,10 +6,10 @@
 // tensors are left untouched. Without a policy the cost is one thread-local read.
 #pragma once
 
-#include "core/autograd/observer.h"
 #include "core/tensor/tensor.h"
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -18,6 +18,9 @@
 #include <string>
 
 namespace booster {
+
+class OpObserver;
+extern std::atomic<OpObserver*> op_observer;  // core/autograd/observer.h
 
 enum class Op : uint8_t {
 #define OP(name) name,
@@ -107,42 +110,17 @@ void cast_arguments(const OpPolicy& policy, Op op, std::span<Tensor* const> argu
 void apply_policy_slow(const OpPolicy* policy, Op op, std::span<Tensor* const> arguments);
 inline void apply_policy(Op op, std::initializer_list<Tensor*> arguments) {
   const OpPolicy* policy = current_policy();
-  if ((policy != nullptr) | (current_observer() != nullptr)) [[unlikely]]
+  const OpObserver* observer = op_observer.load(std::memory_order_acquire);
+  if ((policy != nullptr) | (observer != nullptr)) [[unlikely]]
     apply_policy_slow(policy, op, {arguments.begin(), arguments.size()});
 }
 // For ops that take any number of tensors.
 void apply_policy(Op op, std::vector<Tensor>& arguments);
 
-// Returns the dtype in which `op` would run on an f32 tensor of this device now. It lets a fused op
-// write its result in the dtype that its only consumer wants.
-DType dtype_under_policy(Op op, Device device);
-// Returns whether the policy requires an f32 result of this op from 16-bit arguments.
-bool wants_f32_result(Op op, const Tensor& argument);
-
 // A differentiable cast (the gradient is cast back). Returns x itself if it already has that dtype.
 // Casts of leaves made under a policy with cache_casts are shared within the region. The converted
 // values are kept across regions until the leaf's version changes.
 Tensor cast(const Tensor& x, DType dtype);
-
-// Returns the dtype for the gradient of a layer's weight or bias that a policy may have cast; the
-// rule for all of them.
-// - A bf16 op: f32 sums go to the f32 original unrounded, which saves time and precision. A policy
-// may require rounding (rounds_gradients).
-// - An f16 op: the sums are rounded first, because a loss scaler must see their overflow.
-// - An absent original: f32.
-inline DType gradient_dtype(const Tensor& original, const Tensor& argument) {
-  if (!original.defined()) return DType::f32;
-  const bool widens = original.dtype() == DType::f32 && argument.dtype() == DType::bf16;
-  const OpPolicy* policy = current_policy();
-  return widens && !(policy && policy->rounds_gradients) ? DType::f32 : argument.dtype();
-}
-
-// Returns the 16-bit copy kept for a leaf; undefined if none was ever made. An optimizer rewrites
-// it in place (or, in a skipped step, leaves it unchanged) and then calls mark_cast_copy_current.
-Tensor cast_copy(const Tensor& leaf, DType dtype);
-void mark_cast_copy_current(const Tensor& leaf, DType dtype);
-// Frees the copies that are kept for a leaf, unless a tape holds them.
-void forget_cast_copies(const Tensor& leaf);
 
 // --- User-defined functions under op policies, like torch's custom_fwd and custom_bwd: the forward
 // may request a dtype, and the backward runs under the same policy as the forward, wherever it is

@@ -1,5 +1,7 @@
 #include "core/autograd/op_recorder.h"
 
+#include "core/autograd/node.h"
+
 namespace booster {
 
 void note_result(const char* name, std::span<const Tensor> inputs,

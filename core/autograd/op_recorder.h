@@ -8,7 +8,7 @@
 // recorder the cost is one thread-local read.
 #pragma once
 
-#include "core/autograd/tape.h"
+#include "core/autograd/node.h"
 
 #include <concepts>
 #include <initializer_list>

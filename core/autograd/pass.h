@@ -5,6 +5,8 @@
 
 #include "core/autograd/deferred_gradients.h"
 #include "core/autograd/functions.h"
+#include "core/autograd/node.h"
+#include "core/autograd/observer.h"
 #include "core/autograd/overwrite.h"
 #include "core/autograd/tracking.h"
 #include "core/tensor/channels_last.h"

@@ -1,5 +1,7 @@
 #include "core/autograd/tape.h"
 
+#include "core/autograd/node.h"
+#include "core/autograd/observer.h"
 #include "core/autograd/tracking.h"
 
 #include <atomic>
@@ -10,15 +12,31 @@ namespace {
 
 std::atomic<uint64_t> next_sequence = 1;
 
+// A call whose backward pass is a closure.
+class FormulaNode : public Node {
+ public:
+  FormulaNode(const char* name, std::span<const Tensor> inputs, int outputs, FormulaKind kind,
+              Formula formula)
+      : Node(name, inputs, outputs), kind_(kind), formula_(std::move(formula)) {}
+  void backward(std::span<const Tensor> g, Gradients& d) override {
+    if (!formula_) graph_was_freed(name());
+    formula_(g, d);
+  }
+  bool is_twice_differentiable() const override {
+    return kind_ == FormulaKind::twice || only_casts();
+  }
+  bool only_casts() const override { return kind_ == FormulaKind::only_cast; }
+  bool exchanges() const override { return kind_ == FormulaKind::exchange; }
+  void release() override { formula_ = nullptr; }
+
+ private:
+  FormulaKind kind_;
+  Formula formula_;
+};
+
 }  // namespace
 
-Node::Node(const char* name, std::initializer_list<Tensor> inputs, int outputs)
-    : name_(name), sequence_(next_sequence++), outputs_(outputs) {
-  inputs_.reserve(inputs.size());
-  for (const Tensor& input : inputs) inputs_.push_back(edge_of(input));
-}
-
-Node::Node(const char* name, const std::vector<Tensor>& inputs, int outputs)
+Node::Node(const char* name, std::span<const Tensor> inputs, int outputs)
     : name_(name), sequence_(next_sequence++), outputs_(outputs) {
   inputs_.reserve(inputs.size());
   for (const Tensor& input : inputs) inputs_.push_back(edge_of(input));
@@ -90,7 +108,7 @@ Tensor SavedResult::get(const Gradients& d) const {
   return tracked;
 }
 
-bool must_record(std::initializer_list<Tensor> inputs) {
+bool must_record(std::span<const Tensor> inputs) {
   if (!grad_enabled()) {
     if (LeafWatch* watch = LeafWatch::current()) [[unlikely]] watch->note(inputs);
     return false;
@@ -130,6 +148,25 @@ void graph_was_freed(const char* name) {
   fail("backward: the graph was already freed (at {}); got a second backward, want "
        "{{.retain_graph = true}} in the first",
        name);
+}
+
+CallNotice notice_of(std::span<const Tensor> inputs) {
+  if (must_record(inputs)) return CallNotice::record;
+  return current_observer() || results_are_marked || op_recorder ? CallNotice::report
+                                                                 : CallNotice::none;
+}
+
+void record_call(CallNotice notice, std::span<Tensor* const> outputs, const char* name,
+                 std::span<const Tensor> inputs, FormulaKind kind, Formula formula) {
+  if (OpObserver* observer = current_observer()) [[unlikely]]
+    for (const Tensor* y : outputs) observer->op_returned(name, inputs, *y);
+  if (op_recorder) [[unlikely]]
+    for (const Tensor* y : outputs) note_result(name, inputs, {y, 1});
+  if (results_are_marked) [[unlikely]]
+    for (const Tensor* y : outputs) mark_result(*y, inputs);
+  if (notice != CallNotice::record) return;
+  const int n = static_cast<int>(outputs.size());
+  attach(Reference<Node>(new FormulaNode(name, inputs, n, kind, std::move(formula))), outputs);
 }
 
 }  // namespace booster

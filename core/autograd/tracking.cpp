@@ -1,6 +1,9 @@
 #include "core/autograd/tracking.h"
 
 #include "core/autograd/gradient_keeper.h"
+#include "core/autograd/leaf_gradients.h"
+#include "core/autograd/node.h"
+#include "core/autograd/observer.h"
 #include "core/autograd/overwrite.h"
 #include "kernels/catalogue.h"
 
@@ -231,13 +234,12 @@ LeafWatch::LeafWatch() : outer_(std::exchange(leaf_watch, this)) {}
 // With nested checkpoints, the outer one also reaches every leaf of the inner one.
 LeafWatch::~LeafWatch() {
   leaf_watch = outer_;
-  if (outer_)
-    for (const Tensor& leaf : leaves_) outer_->note({leaf});
+  if (outer_) outer_->note(leaves_);
 }
 
 LeafWatch* LeafWatch::current() { return leaf_watch; }
 
-void LeafWatch::note(std::initializer_list<Tensor> arguments) {
+void LeafWatch::note(std::span<const Tensor> arguments) {
   for (const Tensor& x : arguments) {
     if (!x.defined() || !x.requires_grad() || !x.is_leaf()) continue;
     const auto is_same = [&](const Tensor& known) { return known.same_body(x); };

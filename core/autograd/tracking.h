@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/autograd/layer_split.h"
-#include "core/autograd/tape.h"
+#include "core/autograd/node.h"
 
 namespace booster {
 
@@ -79,7 +79,7 @@ class LeafWatch {
   LeafWatch& operator=(const LeafWatch&) = delete;
   // Returns the thread's innermost LeafWatch, or null.
   static LeafWatch* current();
-  void note(std::initializer_list<Tensor> arguments);
+  void note(std::span<const Tensor> arguments);
   const std::vector<Tensor>& leaves() const { return leaves_; }
 
  private:

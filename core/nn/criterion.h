@@ -6,7 +6,6 @@
 #pragma once
 
 #include "core/nn/functional.h"
-#include "core/nn/no_options.h"
 
 #include <functional>
 #include <string>

@@ -8,7 +8,6 @@
 #pragma once
 
 #include "core/nn/layers.h"
-#include "core/nn/rotary.h"
 
 #include <optional>
 #include <string>
@@ -16,8 +15,8 @@
 
 namespace booster::models {
 
-// --- Vision Transformer (Dosovitskiy et al., 2021) as timm builds it: same parameter names, shapes
-// and initial distributions, so that timm's weights load unchanged.
+// --- models/vit.cpp: the Vision Transformer (Dosovitskiy et al., 2021) as timm builds it: same
+// parameter names, shapes and initial distributions, so that timm's weights load unchanged.
 struct VitOptions {
   int64_t num_classes = 1000;  // 0: no head, the model returns the class token's features
   double drop_rate = 0;        // before the head
@@ -46,8 +45,8 @@ std::vector<std::string> vit_names();
 // together: an image smaller than a patch, heads that do not divide the features.
 VitOptions vit_options(const std::string& name, VitOptions options = {});
 
-// --- GPT-2 (Radford et al., 2019) with the language model's head, as Hugging Face's
-// GPT2LMHeadModel: same parameter names and initial distributions. Booster::load_model reads
+// --- models/gpt2.cpp: GPT-2 (Radford et al., 2019) with the language model's head, as Hugging
+// Face's GPT2LMHeadModel: same parameter names and initial distributions. Booster::load_model reads
 // Hugging Face's files unchanged, and save_model writes such files.
 struct Gpt2Options {
   int64_t vocab_size = 50257;
@@ -70,8 +69,28 @@ std::vector<std::string> gpt2_names();
 // together: heads that do not divide the features.
 Gpt2Options gpt2_options(const std::string& name, Gpt2Options options = {});
 
-// --- the decoders of today's language models: llama, mistral, qwen2 and qwen3, as Hugging Face's
-// LlamaForCausalLM and the others: same parameter names, initial distributions and results.
+// --- models/decoder.cpp: the decoders of today's language models: llama, mistral, qwen2 and qwen3,
+// as Hugging Face's LlamaForCausalLM and the others: same parameter names, initial distributions
+// and results.
+
+// Rotary position embeddings (Su et al., "RoFormer", 2021), and the ways to stretch them over
+// longer texts, as Hugging Face's modeling_rope_utils.py defines them.
+struct RotaryOptions {
+  double theta = 10000;  // frequency[i] = theta^(-2 i / size)
+  // default; linear: frequencies / factor (Chen et al., arXiv 2306.15595); dynamic: a larger theta
+  // for texts of more than max_positions tokens; llama3: low frequencies / factor; yarn (Peng et
+  // al., arXiv 2309.00071).
+  std::string scaling = "default";
+  double factor = 1;
+  int64_t max_positions = 2048;                            // the model's
+  std::optional<int64_t> original_positions = {};          // llama3, yarn: before stretching
+  double low_freq_factor = 1, high_freq_factor = 4;        // llama3
+  std::optional<double> attention_factor = {};             // yarn: of cosines and sines
+  double beta_fast = 32, beta_slow = 1;                    // yarn
+  std::optional<double> mscale = {}, mscale_all_dim = {};  // yarn
+  bool truncate = true;                                    // yarn
+};
+
 // Names are those of Hugging Face's config.json. What is not given follows from the model's name,
 // as in its configuration class.
 struct DecoderOptions {
@@ -102,8 +121,8 @@ std::vector<std::string> decoder_names();
 // Returns `options` with a value in every optional.
 DecoderOptions decoder_options(const std::string& name, DecoderOptions options = {});
 
-// --- ResNet-20 for 32 x 32 images (He et al., 2016, section 4.2): three stages of three blocks
-// with 16, 32 and 64 channels and shortcuts without parameters.
+// --- models/resnet.cpp: ResNet-20 for 32 x 32 images (He et al., 2016, section 4.2): three stages
+// of three blocks with 16, 32 and 64 channels and shortcuts without parameters.
 struct ResNetOptions {
   int64_t num_classes = 10;
   int64_t in_chans = 3;
@@ -112,7 +131,7 @@ struct ResNetOptions {
 // Takes images (n, in_chans, height, width) of any size; returns logits (n, num_classes).
 Model resnet20(const ResNetOptions& options = {});
 
-// --- stacks of linear layers
+// --- models/mlp.cpp: stacks of linear layers
 struct MlpOptions {
   bool bias = true;
   bool flatten = false;  // turn images and other samples of several dimensions into rows first

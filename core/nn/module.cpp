@@ -1,6 +1,9 @@
 #include "core/nn/module.h"
 
 #include "core/autograd/gradient_keeper.h"
+#include "core/autograd/leaf_gradients.h"
+#include "core/autograd/node.h"
+#include "core/autograd/observer.h"
 #include "core/autograd/op_recorder.h"
 #include "core/autograd/tape.h"
 #include "core/nn/module_traits.h"

@@ -1,5 +1,7 @@
 #include "core/nn/module_traits.h"
 
+#include "core/nn/joined_traits.h"
+
 #include <algorithm>
 
 namespace booster {

@@ -1,5 +1,7 @@
 #include "core/nn/normalization_layers.h"
 
+#include "core/autograd/leaf_gradients.h"
+
 namespace booster {
 namespace {
 

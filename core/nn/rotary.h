@@ -5,30 +5,16 @@
 #pragma once
 
 #include "core/autograd/functions.h"
+#include "core/nn/models.h"
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 namespace booster {
 
-struct RotaryOptions {
-  double theta = 10000;  // frequency[i] = theta^(-2 i / size)
-  // default; linear: frequencies / factor (Chen et al., arXiv 2306.15595); dynamic: a larger theta
-  // for texts of more than max_positions tokens; llama3: low frequencies / factor; yarn (Peng et
-  // al., arXiv 2309.00071).
-  std::string scaling = "default";
-  double factor = 1;
-  int64_t max_positions = 2048;                            // the model's
-  std::optional<int64_t> original_positions = {};          // llama3, yarn: before stretching
-  double low_freq_factor = 1, high_freq_factor = 4;        // llama3
-  std::optional<double> attention_factor = {};             // yarn: of cosines and sines
-  double beta_fast = 32, beta_slow = 1;                    // yarn
-  std::optional<double> mscale = {}, mscale_all_dim = {};  // yarn
-  bool truncate = true;                                    // yarn
-};
+using models::RotaryOptions;
 
 // Returns the kinds of scaling.
 std::vector<std::string> rotary_scalings();

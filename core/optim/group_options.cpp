@@ -1,4 +1,4 @@
-#include "core/optim/update_rule.h"
+#include "core/optim/optimizer.h"
 
 #include "platform/error.h"
 

@@ -2,6 +2,7 @@
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
 #include "core/tensor/absence.h"
+#include "kernels/arguments/multi_tensor.h"
 #include "platform/error.h"
 
 #include <algorithm>

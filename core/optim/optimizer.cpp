@@ -1,10 +1,14 @@
 #include "core/optim/optimizer.h"
 
 #include "core/autograd/gradient_keeper.h"
+#include "core/autograd/leaf_gradients.h"
 #include "core/autograd/tape.h"
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
+#include "core/optim/update_rule.h"
 #include "core/tensor/tensor.h"
+#include "kernels/arguments/multi_tensor.h"
+#include "kernels/catalogue.h"
 #include "platform/error.h"
 
 namespace booster {
@@ -108,6 +112,8 @@ void Optimizer::Body::renew_numbers(const Group& group) const {
       .write_step_numbers(static_cast<kernels::StepNumbers*>(group.numbers.data()),
                           rule->numbers(group.options));
 }
+
+void Optimizer::step() { step(kernels::StepControl()); }
 
 void Optimizer::step(const kernels::StepControl& control) {
   body_->check_not_kept("optimizer.step", "step()");

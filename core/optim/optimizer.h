@@ -22,20 +22,68 @@
 // range of each. Together they do what one that owns everything does, bit for bit.
 #pragma once
 
-#include "core/optim/update_rule.h"
 #include "core/tensor/shape.h"
 #include "core/tensor/tensor.h"
 
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <memory>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace booster {
 
+class UpdateRule;  // core/optim/update_rule.h
+
+// kernels/arguments/multi_tensor.h
+namespace kernels {
+struct StepControl;
+enum class UpdateRounding : uint8_t;
+}  // namespace kernels
 using kernels::UpdateRounding;
+
+// Options of a parameter group by name ("lr", "beta1", ...); flags are 0 or 1.
+using OptimizerOptions = std::map<std::string, double>;
+
+// The options of a parameter group, under the names of the options structs. Where a struct takes a
+// pair (betas of Adam, AdamW, LAMB), so does a group.
+//
+//   AdamW({{body.parameters()}, {head.parameters(), {{"lr", 1e-2}, {"betas", {0.9, 0.95}}}}})
+//
+// The optimizer keeps each number under its own name: "betas" becomes "beta1" and "beta2". A group
+// accepts those names too.
+class GroupOptions {
+ public:
+  // A number, a flag, or a pair.
+  class Value {
+   public:
+    Value(double one) : numbers_{one} {}
+    Value(double first, double second) : numbers_{first, second} {}
+    Value(std::pair<double, double> two) : numbers_{two.first, two.second} {}
+    const std::vector<double>& numbers() const { return numbers_; }
+
+   private:
+    std::vector<double> numbers_;
+  };
+  struct Named {
+    std::string name;
+    Value value;
+  };
+
+  GroupOptions() = default;
+  GroupOptions(OptimizerOptions numbers) : numbers_(std::move(numbers)) {}
+  // Throws if an option is given twice, if betas are not two, or if another option has two numbers.
+  GroupOptions(std::initializer_list<Named> options);
+  // The options under the optimizer's own names.
+  const OptimizerOptions& numbers() const { return numbers_; }
+
+ private:
+  void add(const std::string& name, double number);
+  OptimizerOptions numbers_;
+};
 
 // Parameters that share options; `options` lists only those that differ from the optimizer's own.
 struct ParameterGroup {
@@ -115,9 +163,11 @@ class Optimizer {
   // floating leaf, parameters on several devices, an option out of range.
   Optimizer(std::unique_ptr<UpdateRule> rule, ParameterGroups groups, OptimizerOptions defaults);
 
-  // Updates every parameter that has a gradient. `control` points to values on the device. Where
-  // *found_inf is not 0, nothing changes, neither values nor counts.
-  void step(const kernels::StepControl& control = {});
+  // Updates every parameter that has a gradient.
+  void step();
+  // As above. `control` points to values on the device. Where *found_inf is not 0, nothing changes,
+  // neither values nor counts.
+  void step(const kernels::StepControl& control);
   // Calls `closure`, which computes the loss and its gradients (zero_grad, forward, backward) with
   // the tape on, then updates. Returns the closure's result. All rules call it once. As in PyTorch.
   template <class Closure>

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "core/optim/optimizer.h"
+#include "core/optim/update_rule.h"
 #include "core/tensor/staging.h"
+#include "kernels/arguments/multi_tensor.h"
 
 #include <array>
 #include <optional>

@@ -1,5 +1,6 @@
 // Saves and loads an optimizer by parameter names, whole or in parts.
 #include "core/optim/optimizer_body.h"
+#include "core/optim/update_rule.h"
 #include "platform/error.h"
 
 #include <set>

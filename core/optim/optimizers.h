@@ -1,5 +1,6 @@
-// The optimizers: SGD, Adam, AdamW, RMSprop and LAMB. Each is an Optimizer (optimizer.h), which has
-// the calls of a training loop; here are the options and the formulas. Names and defaults are
+// The optimizers: SGD, Adam, AdamW, RMSprop and LAMB; and averages of their parameters. Each is an
+// Optimizer (optimizer.h), which has the calls of a training loop; here are the options and the
+// formulas. Names and defaults are
 // PyTorch's, and timm's for LAMB. Learning rates and decays are per step. The constructors throw
 // for an option out of range, and for what Optimizer's constructor refuses. One optimizer is for
 // one thread at a time.
@@ -7,7 +8,14 @@
 
 #include "core/optim/optimizer.h"
 
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace booster {
 
@@ -126,5 +134,83 @@ class LAMB : public Optimizer {
 
 std::unique_ptr<UpdateRule> lamb_rule();
 OptimizerOptions options_of(const LAMBOptions& options);
+
+// --- An exponential moving average of an optimizer's parameters, which often evaluates better than
+// the parameters themselves.
+//
+//   ParameterAverage average(optimizer, {.decay = 0.9998});
+//   for (...) { ...; average.update(opt.step(), ++step); }  // no update where the step was skipped
+//   { AveragedWeights evaluation(average);  accuracy = evaluate(net); }
+//
+// average = decay * average + (1 - decay) * value, in f32 (f64 for f64 parameters). It reads the
+// f32 master where a parameter has one: 16 bits would lose every small difference. Boost the model
+// first, so that the masters exist.
+//
+// Averages are part of the optimizer's state (NAME.average): they cover what this rank owns of each
+// parameter, and checkpoints hold them. Resuming a checkpoint without them restarts the averages
+// from its parameters. An optimizer has one average. Use it on the optimizer's thread.
+
+// Defaults and the meaning of all but decay are from timm's ModelEmaV3.
+struct ParameterAverageOptions {
+  double decay = 0.999;
+  // In step t, counted from 1 after update_after_step, the decay is at most
+  // 1 - (1 + t / warmup_gamma)^-warmup_power.
+  bool warmup = false;
+  double warmup_gamma = 1;
+  double warmup_power = 2.0 / 3;
+  double min_decay = 0;           // lower bound in the warm-up
+  int64_t update_after_step = 0;  // up to this step the average equals the parameters
+};
+
+class ParameterAverage {
+ public:
+  // Starts from the current parameters, and replaces an average that the optimizer already has.
+  // Throws for an option out of range.
+  explicit ParameterAverage(const Optimizer& optimizer, ParameterAverageOptions options = {});
+
+  // `step` counts the optimizer's steps so far, including this one. Without it the decay is the
+  // option's.
+  void update(std::optional<int64_t> step = {});
+  // As above, unless the optimizer's step was skipped.
+  template <class Report>
+  requires requires(const Report& report) { report.skipped(); }
+  void update(const Report& report, std::optional<int64_t> step = {}) {
+    if (!report.skipped()) update(step);
+  }
+
+  // Returns the decay of an update in this step; 0 in the first.
+  double decay(std::optional<int64_t> step = {}) const;
+  // By parameter, this rank's owned part of each average; shares memory with the optimizer.
+  std::map<std::string, Tensor> state_dict() const;
+  // Copies the averages in, all or none: an error names the parameter that is missing, unknown or
+  // of another shape.
+  void load_state_dict(const std::map<std::string, Tensor>& state);
+
+ private:
+  friend class AveragedWeights;
+  Optimizer optimizer_;
+  ParameterAverageOptions options_;
+};
+
+// Makes the model compute with the averages while it lives; its end restores the parameters bit for
+// bit. Do not step meanwhile. Where parameters are sharded over ranks, `exchange` sends this rank's
+// part to the others. All ranks then construct and destroy it together: see Booster's
+// averaged_weights() in booster/training/boosted.h.
+class AveragedWeights {
+ public:
+  explicit AveragedWeights(const ParameterAverage& average, std::function<void()> exchange = {});
+  // Skips the exchange while an exception unwinds: the other ranks may be elsewhere.
+  ~AveragedWeights();
+  AveragedWeights(const AveragedWeights&) = delete;
+  AveragedWeights& operator=(const AveragedWeights&) = delete;
+
+ private:
+  void share_written();
+
+  Optimizer optimizer_;
+  std::function<void()> exchange_;
+  std::vector<Tensor> before_;
+  int errors_before_;
+};
 
 }  // namespace booster

@@ -1,4 +1,4 @@
-#include "core/optim/parameter_average.h"
+#include "core/optim/optimizers.h"
 
 #include "core/optim/optimizer_body.h"
 

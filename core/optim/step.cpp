@@ -1,9 +1,12 @@
 // One optimizer step. It gathers all that it needs before it changes anything.
 #include "core/autograd/op_policy.h"
+#include "core/autograd/policy_dtypes.h"
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
 #include "core/optim/step_copies.h"
+#include "core/optim/update_rule.h"
 #include "core/tensor/device_number.h"
+#include "kernels/arguments/multi_tensor.h"
 #include "kernels/catalogue.h"
 #include "kernels/host/recording.h"
 

@@ -3,19 +3,14 @@
 // order of a step.
 #pragma once
 
+#include "core/optim/optimizer.h"
 #include "kernels/arguments/multi_tensor.h"
 
-#include <initializer_list>
 #include <limits>
-#include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace booster {
-
-// Options of a parameter group by name ("lr", "beta1", ...); flags are 0 or 1.
-using OptimizerOptions = std::map<std::string, double>;
 
 // An option's name and legal range, both ends included unless `below_high`.
 struct OptionRange {
@@ -69,43 +64,5 @@ void check_options(const UpdateRule& rule, const OptimizerOptions& options);
 // unknown.
 OptimizerOptions merged(const UpdateRule& rule, OptimizerOptions defaults,
                         const OptimizerOptions& changes);
-
-// --- The options of a parameter group, under the names of the options structs. Where a struct
-// takes a pair (betas of Adam, AdamW, LAMB), so does a group.
-//
-//   AdamW({{body.parameters()}, {head.parameters(), {{"lr", 1e-2}, {"betas", {0.9, 0.95}}}}})
-//
-// The optimizer keeps each number under its own name: "betas" becomes "beta1" and "beta2". A group
-// accepts those names too.
-
-class GroupOptions {
- public:
-  // A number, a flag, or a pair.
-  class Value {
-   public:
-    Value(double one) : numbers_{one} {}
-    Value(double first, double second) : numbers_{first, second} {}
-    Value(std::pair<double, double> two) : numbers_{two.first, two.second} {}
-    const std::vector<double>& numbers() const { return numbers_; }
-
-   private:
-    std::vector<double> numbers_;
-  };
-  struct Named {
-    std::string name;
-    Value value;
-  };
-
-  GroupOptions() = default;
-  GroupOptions(OptimizerOptions numbers) : numbers_(std::move(numbers)) {}
-  // Throws if an option is given twice, if betas are not two, or if another option has two numbers.
-  GroupOptions(std::initializer_list<Named> options);
-  // The options under the optimizer's own names.
-  const OptimizerOptions& numbers() const { return numbers_; }
-
- private:
-  void add(const std::string& name, double number);
-  OptimizerOptions numbers_;
-};
 
 }  // namespace booster

@@ -30,6 +30,11 @@ struct TensorOptions {
   Device device = {};
 };
 
+// The type of `{}` in `GradScaler({})`: options with none set. Without it, empty braces would be
+// ambiguous: default options, or a default-made object to copy. Braces become this enum by an
+// identity conversion, so overload resolution prefers a constructor that takes it.
+enum class NoOptions : uint8_t {};
+
 template <class T>
 constexpr DType dtype_of() {
   if constexpr (std::is_same_v<T, float>)
@@ -243,6 +248,11 @@ Tensor ones(const Shape& shape, TensorOptions options = {});
 Tensor full(const Shape& shape, double value, TensorOptions options = {});
 // 0, 1, ..., n - 1
 Tensor arange(int64_t n, TensorOptions options = {.dtype = DType::i64});
+// Returns the position, in the whole sequence, of the first of `tokens` consecutive tokens, for a
+// module that needs positions; 0 if these are all. Where ranks share tokens (docs/parallelism.md),
+// a module may see only some; throws if `tokens` is neither the total count nor this rank's.
+//   const Tensor positions = arange(tokens) + static_cast<double>(first_token(tokens));
+int64_t first_token(int64_t tokens);
 // n values at equal distances, both ends included; only the first if n is 1.
 Tensor linspace(double first, double last, int64_t n, TensorOptions options = {});
 // Fresh dense memory with x's shape, dtype and device.

@@ -1,11 +1,6 @@
-// The tokens of a sequence that a module has, for modules that need their positions: rotary
-// embeddings, biases by distance, position tables.
-//
-// Where ranks share the tokens of a sequence (docs/parallelism.md), a module may see only a run of
-// them. Counting from 0 is then wrong on all ranks except the first:
-//
-//   const int64_t tokens = q.size(1), first = first_token(tokens);
-//   const Tensor positions = arange(tokens) + static_cast<double>(first);
+// The tokens of a sequence that this thread's modules have, where ranks share the tokens of a
+// sequence (docs/parallelism.md). For plugins that do so, and for code that runs parts of a pass
+// again. Modules ask first_token() (core/tensor/tensor.h).
 //
 // Each thread has a layout of its own.
 #pragma once
@@ -14,12 +9,6 @@
 
 namespace booster {
 
-// Returns the position, in the whole sequence, of the first of `tokens` consecutive tokens; 0 if
-// these are all tokens. Where ranks share tokens, throws if `tokens` is neither the total count
-// nor this rank's.
-int64_t first_token(int64_t tokens);
-
-// --- for plugins that share tokens, and for code that runs parts of a pass again
 struct TokenLayout {
   int64_t all = 0;    // tokens of the sequence; 0: no ranks share them
   int64_t first = 0;  // of this rank's

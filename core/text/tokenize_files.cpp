@@ -1,7 +1,7 @@
 #include "core/text/tokenizer.h"
+#include "platform/files/atomic_file.h"
 
 #include "platform/error.h"
-#include "platform/files/appended_file.h"
 #include "platform/files/file.h"
 #include "platform/files/sha256.h"
 #include "platform/json/json_text.h"

@@ -225,7 +225,7 @@ void Trainer::add_metrics(const nlohmann::json& line) {
 }
 
 void Trainer::check_weights() {
-  const bool broken = !example::weights_are_finite(boosted_->model.unwrap());
+  const bool broken = !weights_are_finite(boosted_->model.unwrap());
   if (example::largest(world_, {broken})[0] != 0)
     fail_run("step {}: the weights are not finite and were not saved", step_);
 }

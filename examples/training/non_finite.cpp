@@ -41,13 +41,4 @@ std::string LossWatch::describe(const World& world) const {
   return fmt::format("step {:.0f}: the loss{} is {}; {}", seen[0], whose, seen[1], before);
 }
 
-bool weights_are_finite(const Model& model) {
-  std::vector<Tensor> weights;
-  for (const auto& [name, tensor] : model.state_dict())
-    if (is_floating(tensor.dtype()))
-      weights.push_back(untracked::contiguous(numbers_here(tensor).to(tensor.device())));
-  // Summed in f64, where finite f32 values cannot overflow.
-  return std::isfinite(gradient_norm(weights).item());
-}
-
 }  // namespace example

@@ -1,5 +1,4 @@
-// Detects non-finite values: in every loss, and in the weights before they are saved. For one
-// thread.
+// Detects losses that are not finite. For one thread.
 #pragma once
 
 #include <booster/booster.h>
@@ -26,8 +25,5 @@ class LossWatch {
   double loss_ = 0, finite_loss_ = 0;
   bool told_ = false;
 };
-
-// Returns true if all parameters and buffers of this rank are finite. Reads them once.
-bool weights_are_finite(const booster::Model& model);
 
 }  // namespace example

@@ -1,7 +1,6 @@
 #include "examples/training/output_folder.h"
 
 #include "examples/training/console.h"
-#include "platform/json/json_text.h"
 
 #include <booster/booster.h>
 
@@ -42,7 +41,7 @@ nlohmann::json this_process() {
 nlohmann::json owner_in(int descriptor) {
   char text[1024];
   const ssize_t n = ::pread(descriptor, text, sizeof text, 0);
-  const auto owner = json_if_whole({text, static_cast<size_t>(std::max<ssize_t>(n, 0))});
+  const auto owner = report::json_of({text, static_cast<size_t>(std::max<ssize_t>(n, 0))});
   const auto holds_text = [&](const char* key) {
     return owner.contains(key) && owner[key].is_string();
   };

@@ -33,10 +33,7 @@ void RunFiles::add(const nlohmann::json& line) {
 }
 
 void RunFiles::draw() const {
-  attempt([&] {
-    write_file(folder_ / "curves.svg",
-               report::curves_file(report::read_metrics(folder_ / metrics_name)));
-  });
+  attempt([&] { write_file(folder_ / "curves.svg", report::curves_file(folder_ / metrics_name)); });
 }
 
 std::vector<report::EventScalar> event_scalars(const nlohmann::json& line) {

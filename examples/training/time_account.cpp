@@ -1,10 +1,9 @@
 #include "examples/training/time_account.h"
 
-#include "platform/decimal.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <numeric>
 #include <sstream>
@@ -34,8 +33,10 @@ double made_at() {
   std::string field;
   for (int i = 3; i <= 22; ++i) fields >> field;
   const double now = seconds_since_boot();
-  const double ticks = fields ? booster::decimal_number(field).value_or(-1) : -1;
-  return ticks < 0 ? now : std::min(now, ticks / static_cast<double>(sysconf(_SC_CLK_TCK)));
+  int64_t ticks = -1;
+  std::from_chars(field.data(), field.data() + field.size(), ticks);
+  if (!fields || ticks < 0) return now;
+  return std::min(now, static_cast<double>(ticks) / static_cast<double>(sysconf(_SC_CLK_TCK)));
 }
 
 }  // namespace

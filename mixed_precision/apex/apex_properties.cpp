@@ -1,6 +1,7 @@
 #include "mixed_precision/apex/apex_properties.h"
 
 #include "mixed_precision/scaling/loss_scale_presets.h"
+#include "mixed_precision/scaling/loss_scale_rules.h"
 #include "platform/error.h"
 
 #include <charconv>

@@ -1,5 +1,7 @@
 #include "mixed_precision/fp8/fp8_linear.h"
 
+#include "core/autograd/node.h"
+#include "core/autograd/policy_dtypes.h"
 #include "core/autograd/tape.h"
 #include "kernels/catalogue.h"
 #include "kernels/host/recording.h"

@@ -1,5 +1,6 @@
 #include "mixed_precision/fp8/fp8_scaling.h"
 
+#include "core/autograd/observer.h"
 #include "kernels/catalogue.h"
 
 #include <cmath>

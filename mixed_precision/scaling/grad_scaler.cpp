@@ -1,3 +1,5 @@
+#include "kernels/arguments/multi_tensor.h"
+#include "mixed_precision/scaling/loss_scale_rules.h"
 #include "mixed_precision/scaling/loss_scaler.h"
 
 #include "kernels/host/recording.h"

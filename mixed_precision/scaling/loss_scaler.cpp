@@ -6,6 +6,7 @@
 #include "core/tensor/tensor_spans.h"
 #include "kernels/catalogue.h"
 #include "kernels/device/memory.h"
+#include "mixed_precision/scaling/loss_scale_rules.h"
 
 #include <algorithm>
 #include <cmath>
@@ -91,6 +92,8 @@ std::string diagnosis(const LossScaleState& state) {
 }
 
 LossScaler::LossScaler(const LossScalePolicy& policy) : LossScaler(policy, first_state(policy)) {}
+
+std::string LossScaler::diagnosis() const { return booster::diagnosis(state()); }
 
 void LossScaler::check_start() const { check_usable(start_.scale); }
 

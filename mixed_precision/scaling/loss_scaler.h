@@ -12,7 +12,6 @@
 // and update() read nothing back; members that do are marked. For one thread.
 #pragma once
 
-#include "core/nn/no_options.h"
 #include "core/optim/optimizer.h"
 #include "kernels/arguments/loss_scale.h"
 #include "mixed_precision/interface/precision.h"
@@ -30,20 +29,6 @@ using kernels::AfterBackoff;
 using kernels::LossScalePolicy;
 using kernels::LossScaleState;
 using kernels::Refill;
-using kernels::ScaleRefusal;
-
-// Returns a scaler's first state. Throws if the policy is invalid, or if it `refuses` unusable
-// scales and its first scale is one.
-LossScaleState first_state(const LossScalePolicy& policy);
-
-// Returns the state after one more step. Pure; LossScaler runs the same kernel on the device.
-LossScaleState next(const LossScalePolicy& policy, LossScaleState state, bool found_inf);
-
-// What `state.refused` means and what to do, as text for users; "" if nothing was refused.
-std::string diagnosis(const LossScaleState& state);
-
-// Whether losses can be multiplied by `scale` and gradients by its inverse, both in f32.
-bool is_usable_scale(double scale);
 
 // Returns the policy of another system's scaler: torch, apex, paddle_dynamic, paddle_static, fleet,
 // colossal, megatron or deepspeed. Throws with these names and the nearest one.
@@ -56,7 +41,7 @@ struct ScaledLoss {
 
 class LossScaler {
  public:
-  // Starts from first_state(policy), with its errors.
+  // Throws if the policy is invalid, or if it `refuses` unusable scales and its first scale is one.
   explicit LossScaler(const LossScalePolicy& policy = {});
   // Starts from any state, unchecked; check_start() throws if it cannot be used.
   LossScaler(const LossScalePolicy& policy, const LossScaleState& start)
@@ -94,7 +79,7 @@ class LossScaler {
   // Replaces the scale; counters stay. Throws as load().
   void set_scale(double scale);
   // What was refused since the start, or "".
-  std::string diagnosis() const { return booster::diagnosis(state()); }
+  std::string diagnosis() const;
   // Throws if the scale cannot be used; nothing changes then.
   void load(const LossScaleState& state);
   // The state by name: scale, good_steps, bad_steps.
@@ -111,10 +96,6 @@ class LossScaler {
   Tensor scale_, inverse_;  // f32
   int64_t generation_ = 0;
 };
-
-// Returns a counter of a strategy's saved values. Throws if it is missing or not an integer that a
-// double holds exactly.
-int64_t saved_counter(const std::map<std::string, double>& state, const std::string& key);
 
 // --- checks of an optimizer's gradients in one pass over memory. They return a flag, one f32 on
 // the device: 1 if a gradient is not finite, before or after multiplication by `inverse`, else 0.

@@ -1,5 +1,6 @@
 #include "mixed_precision/scaling/scaled_step.h"
 
+#include "core/autograd/leaf_gradients.h"
 #include "core/autograd/tape.h"
 #include "core/optim/clip.h"
 #include "kernels/catalogue.h"

@@ -1,5 +1,6 @@
 #include "mixed_precision/strategies/bf16.h"
 
+#include "kernels/arguments/multi_tensor.h"
 #include "platform/copies.h"
 
 #include <algorithm>

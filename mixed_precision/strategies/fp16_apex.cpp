@@ -22,7 +22,7 @@ class FP16Apex::Mode {
 
  protected:
   FP16Apex& apex_;
-  ApexAmp& amp_;
+  ApexBody& amp_;
 };
 
 // One loss and one optimizer: the step unscales, checks for overflows and updates the scale.

@@ -8,7 +8,7 @@
 // in Apex.
 #pragma once
 
-#include "mixed_precision/apex/apex_amp.h"
+#include "mixed_precision/apex/apex_body.h"
 
 #include <memory>
 
@@ -39,7 +39,7 @@ class FP16Apex : public Precision {
   PrecisionNumbers state() const override { return amp_.state(); }
   void load(const PrecisionNumbers& state) override { amp_.load(state); }
 
-  ApexAmp& amp() { return amp_; }
+  ApexBody& amp() { return amp_; }
 
  private:
   // How losses are scaled; chosen by prepare.
@@ -47,7 +47,7 @@ class FP16Apex : public Precision {
   class PerStep;
   class PerLoss;
 
-  ApexAmp amp_;
+  ApexBody amp_;
   int verbosity_;
   std::unique_ptr<Mode> mode_;
 };

@@ -1,6 +1,8 @@
 #include "mixed_precision/strategies/fp16_paddle.h"
 
+#include "core/autograd/leaf_gradients.h"
 #include "core/autograd/tape.h"
+#include "mixed_precision/scaling/loss_scale_rules.h"
 #include "platform/copies.h"
 
 #include <algorithm>

@@ -6,7 +6,9 @@
 // thread.
 #pragma once
 
+#include "parallel/operations/completion.h"
 #include "parallel/operations/operation.h"
+#include "parallel/operations/operation_tag.h"
 #include "parallel/operations/reduction.h"
 #include "parallel/operations/signature.h"
 #include "parallel/rendezvous/membership.h"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/device/event.h"
+#include "parallel/operations/completion.h"
 #include "parallel/operations/operation.h"
 
 #include <memory>

@@ -3,6 +3,7 @@
 #include "kernels/catalogue.h"
 #include "kernels/device/cuda_module.h"
 #include "kernels/device/memory.h"
+#include "parallel/operations/operation_tag.h"
 #include "platform/warn.h"
 
 #include <mutex>

@@ -16,6 +16,8 @@
 #include "parallel/backends/gpu_link.h"
 #include "parallel/backends/gpu_work.h"
 #include "parallel/backends/host_backend.h"
+#include "parallel/operations/completion.h"
+#include "parallel/operations/operation_tag.h"
 
 #include <atomic>
 #include <chrono>

@@ -9,6 +9,7 @@
 
 #include "kernels/arguments/view.h"
 #include "parallel/operations/operation.h"
+#include "parallel/operations/operation_tag.h"
 
 #include <cstdint>
 #include <deque>

@@ -5,6 +5,8 @@
 #include "parallel/groups/flight_recorder.h"
 #include "parallel/groups/meet.h"
 #include "parallel/groups/record_at_sigterm.h"
+#include "parallel/operations/completion.h"
+#include "parallel/operations/operation_tag.h"
 #include "parallel/operations/work_queue.h"
 #include "platform/trace.h"
 
@@ -233,6 +235,10 @@ void Group::check_peer(const char* name, int rank) const {
         rank, size() - 1);
 }
 
+Work Group::all_reduce_async(const Buffer& data, CollectiveOp reduction) const {
+  return all_reduce_async(data, reduction, OperationTag());
+}
+
 Work Group::all_reduce_async(const Buffer& data, CollectiveOp reduction, OperationTag tag) const {
   check_reduction(reduction, data.dtype);
   return issue("all_reduce", tag, {.written = &data},
@@ -245,12 +251,21 @@ Work Group::broadcast_async(const Buffer& data, int root) const {
   return issue("broadcast", {}, memory, [=](Backend& backend) { backend.broadcast(data, root); });
 }
 
+Work Group::all_gather_async(const Buffer& out, const Buffer& in) const {
+  return all_gather_async(out, in, OperationTag());
+}
+
 Work Group::all_gather_async(const Buffer& out, const Buffer& in, OperationTag tag) const {
   check_alike("all_gather", out, in);
   check(out.count == in.count * size(), "all_gather: the output has {} elements; want {} x {}",
         out.count, size(), in.count);
   return issue("all_gather", tag, {.read = &in, .written = &out},
                [=](Backend& backend) { backend.all_gather(out, in); });
+}
+
+Work Group::reduce_scatter_async(const Buffer& out, const Buffer& in,
+                                 CollectiveOp reduction) const {
+  return reduce_scatter_async(out, in, reduction, OperationTag());
 }
 
 Work Group::reduce_scatter_async(const Buffer& out, const Buffer& in, CollectiveOp reduction,

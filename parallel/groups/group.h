@@ -31,6 +31,7 @@
 namespace booster {
 
 struct Membership;
+struct OperationTag;
 class Rendezvous;
 
 class Group {
@@ -66,18 +67,20 @@ class Group {
   // errors of all groups of the run then name these places.
   void name_places(const std::vector<std::string>& places) const;
 
-  // `tag`: the operation's purpose, which must be the same on all ranks.
+  // `tag`: the operation's purpose (parallel/operations/operation_tag.h), the same on all ranks.
   // data = reduction of all ranks' data.
-  Work all_reduce_async(const Buffer& data, CollectiveOp reduction = CollectiveOp::sum,
-                        OperationTag tag = {}) const;
+  Work all_reduce_async(const Buffer& data, CollectiveOp reduction = CollectiveOp::sum) const;
+  Work all_reduce_async(const Buffer& data, CollectiveOp reduction, OperationTag tag) const;
   // data = the root's data.
   Work broadcast_async(const Buffer& data, int root = 0) const;
   // out = all ranks' `in`, concatenated; out.count == size() * in.count.
-  Work all_gather_async(const Buffer& out, const Buffer& in, OperationTag tag = {}) const;
+  Work all_gather_async(const Buffer& out, const Buffer& in) const;
+  Work all_gather_async(const Buffer& out, const Buffer& in, OperationTag tag) const;
   // out = this rank's part of the reduction of all ranks' `in`; in.count == size() * out.count.
   Work reduce_scatter_async(const Buffer& out, const Buffer& in,
-                            CollectiveOp reduction = CollectiveOp::sum,
-                            OperationTag tag = {}) const;
+                            CollectiveOp reduction = CollectiveOp::sum) const;
+  Work reduce_scatter_async(const Buffer& out, const Buffer& in, CollectiveOp reduction,
+                            OperationTag tag) const;
   // Part r of `in` becomes part rank() of rank r's `out`; both have the same count, a multiple of
   // size(), and do not overlap.
   Work all_to_all_async(const Buffer& out, const Buffer& in) const;

@@ -1,5 +1,7 @@
 #include "parallel/operations/operation.h"
 
+#include "parallel/operations/completion.h"
+
 namespace booster {
 
 Buffer::Buffer(const kernels::View& view)
@@ -11,5 +13,15 @@ Buffer::Buffer(const kernels::View& view)
 Buffer::Buffer(const Tensor& tensor) : Buffer(tensor.view()) {
   storage = tensor.body()->storage;
 }
+
+void Work::wait(kernels::Stream stream) const {
+  if (completion_) completion_->order(stream);
+}
+
+void Work::synchronize() const {
+  if (completion_) completion_->synchronize();
+}
+
+bool Work::is_done() const { return !completion_ || completion_->is_done(); }
 
 }  // namespace booster

@@ -1,18 +1,15 @@
-// What a collective takes and returns: Buffer (the memory), OperationTag (its purpose) and Work (a
-// handle to an operation that runs asynchronously). Buffers and tags are plain values.
+// What a collective takes and returns: Buffer (the memory) and Work (a handle to an operation that
+// runs asynchronously). Buffers are plain values.
 #pragma once
 
 #include "core/tensor/tensor.h"
 #include "kernels/arguments/view.h"
 #include "platform/error.h"
 
-#include <fmt/format.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -57,54 +54,6 @@ struct Buffer {
   }
 };
 
-// --- OperationTag: distinguishes operations of the same form by their purpose.
-//
-// Ranks may go through their buckets, units or optimizers in different orders. Their calls have the
-// same kind, size and dtype, and would add up unrelated data. The same holds for ranks that train
-// two models in turn, or whose gradients are of other parameters. Their tags differ, which is an
-// error that names both.
-
-// Sent between ranks as its bytes in memory.
-struct OperationTag {
-  enum Kind : uint32_t { none, bucket, unit, optimizer };
-  Kind kind = none;
-  uint32_t number = 0;
-  uint32_t training = 0;  // sequence number of the training on these ranks
-  uint32_t absent = 0;    // hash of a bucket's members without data; 0: all have data
-
-  static OperationTag of(Kind kind, int64_t number, uint32_t training = 0) {
-    return {.kind = kind, .number = static_cast<uint32_t>(number), .training = training};
-  }
-  OperationTag without(uint32_t members) const {
-    OperationTag tag = *this;
-    tag.absent = members;
-    return tag;
-  }
-  // "bucket 3", "bucket 3 of training 2", "bucket 3 without some gradients"; "" for none.
-  std::string text() const {
-    constexpr const char* names[] = {"", "bucket", "unit", "optimizer"};
-    if (kind == none) return "";
-    return fmt::format("{} {}{}{}", names[kind], number,
-                       training == 0 ? "" : fmt::format(" of training {}", training + 1),
-                       absent == 0 ? "" : fmt::format(" without some gradients ({:08x})", absent));
-  }
-  friend bool operator==(const OperationTag&, const OperationTag&) = default;
-};
-
-// The absent members of a bucket, added in order.
-class AbsentMembers {
- public:
-  void add(int64_t member) {
-    hash_ = (hash_ ^ static_cast<uint32_t>(member + 1)) * 0x01000193;  // FNV-1a
-    any_ = true;
-  }
-  uint32_t hash() const { return any_ ? hash_ | 1 : 0; }
-
- private:
-  uint32_t hash_ = 0x811c9dc5;
-  bool any_ = false;
-};
-
 // --- CollectiveOp: how ranks' values are combined. A mean of integers is an error; for bool, sum
 // and max mean "any", min and prod mean "all".
 
@@ -113,20 +62,7 @@ const char* name_of(CollectiveOp reduction);
 
 // --- Work: a handle to an operation that runs asynchronously.
 
-// How a backend signals completion: a flag of its own thread (work_queue.h), or an event on a
-// device's stream. Thread-safe.
-class Completion {
- public:
-  virtual ~Completion() = default;
-  // Orders the following work on `stream` after the operation. For host work it blocks this thread
-  // until then; for a device it leaves an event in the stream. Throws the operation's error if it
-  // is known.
-  virtual void order(kernels::Stream stream) = 0;
-  // Blocks this thread until the operation is complete. Throws its error, every time.
-  virtual void synchronize() = 0;
-  // True once the operation is complete or has failed; then synchronize() does not block.
-  virtual bool is_done() = 0;
-};
+class Completion;  // completion.h
 
 // Copies share one operation. Thread-safe. Until wait() returns, do not read or write the
 // operation's outputs, and do not change its inputs.
@@ -143,15 +79,11 @@ class Work {
   // operation's error, every time.
   void wait() const { wait(stream_); }
   // The same for another stream of that device.
-  void wait(kernels::Stream stream) const {
-    if (completion_) completion_->order(stream);
-  }
+  void wait(kernels::Stream stream) const;
   // Blocks until the operation is complete on any device; use it before the host reads the result.
-  void synchronize() const {
-    if (completion_) completion_->synchronize();
-  }
+  void synchronize() const;
   // True once the operation is complete or has failed; then synchronize() does not block.
-  bool is_done() const { return !completion_ || completion_->is_done(); }
+  bool is_done() const;
 
  private:
   std::shared_ptr<Completion> completion_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "parallel/operations/operation.h"
+#include "parallel/operations/operation_tag.h"
 #include "parallel/operations/reduction.h"
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 #include "parallel/operations/work_queue.h"
 
+#include "parallel/operations/completion.h"
 #include "platform/blocked_signals.h"
 #include "platform/error.h"
 #include "platform/trace.h"

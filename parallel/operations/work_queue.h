@@ -1,6 +1,7 @@
 // Runs operations in issue order on a background thread of the host.
 #pragma once
 
+#include "parallel/operations/completion.h"
 #include "parallel/operations/operation.h"
 
 #include <condition_variable>

@@ -1,4 +1,4 @@
-#include "platform/files/appended_file.h"
+#include "platform/files/file.h"
 
 #include "platform/error.h"
 

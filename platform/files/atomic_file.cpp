@@ -1,4 +1,5 @@
 // Replaces files and folders so that a reader finds the complete old or the complete new one.
+#include "platform/files/atomic_file.h"
 #include "platform/files/file.h"
 #include "platform/files/file_operations.h"
 

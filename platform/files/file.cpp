@@ -1,5 +1,6 @@
 #include "platform/files/file.h"
 
+#include "platform/files/atomic_file.h"
 #include "platform/files/file_operations.h"
 #include "platform/files/sha256.h"
 

@@ -1,20 +1,19 @@
-// Files that are complete or absent: reads with limits, and writes that a crash, a kill or a full
-// disk cannot leave half done.
+// Files: reads with limits, files that are complete or absent, and files that grow.
 //
-// New content goes to a temporary next to the target. It is fsynced and renamed, and the folder is
-// fsynced. On failure the temporary is removed, the old state is untouched, and the error names the
-// path and the system's reason. The next writer of the same target removes a temporary that a
-// killed process left (temporaries in use are locked). Functions are thread-safe; objects belong to
-// one thread.
+// A crash, a kill or a full disk leaves no file half written. New content goes to a temporary next
+// to the target. It is fsynced and renamed, and the folder is fsynced. On failure the temporary is
+// removed, the old state is untouched, and the error names the path and the system's reason. The
+// next writer of the same target removes a temporary that a killed process left (temporaries in use
+// are locked). Functions are thread-safe; objects belong to one thread.
 #pragma once
 
 #include "platform/error.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace booster {
 
@@ -50,90 +49,37 @@ class FileReader {
   Sha256* hash_ = nullptr;
 };
 
-// One file, written in order and fsynced by close(). Creates `path`, which must not exist.
-class FileWriter {
- public:
-  explicit FileWriter(const std::filesystem::path& path);
-  ~FileWriter();
-  FileWriter(const FileWriter&) = delete;
-  FileWriter& operator=(const FileWriter&) = delete;
-
-  void write(const void* data, size_t bytes);
-  void write(std::string_view text) { write(text.data(), text.size()); }
-  void sync();   // returns once the written bytes are on the disk
-  void close();  // after a sync
-  // Adds everything written from now on to `hash`, which must live as long as this.
-  void hash_into(Sha256& hash) { hash_ = &hash; }
-  uint64_t written() const { return written_; }
-
- private:
-  std::filesystem::path path_;
-  int descriptor_ = -1;
-  uint64_t written_ = 0;
-  Sha256* hash_ = nullptr;
-};
-
-// Replaces a file: write to writer(), then commit().
-class AtomicFile {
- public:
-  explicit AtomicFile(const std::filesystem::path& target);
-  ~AtomicFile();
-  FileWriter& writer() { return writer_; }
-  void commit();
-
- private:
-  std::filesystem::path target_;
-  std::filesystem::path temporary_;
-  FileWriter writer_;
-  bool committed_ = false;
-};
-
-// Creates or replaces a folder: fill path() with FileWriter, then commit(). A small file in it, the
-// mark, distinguishes it from a user's folder that happens to have such a name.
-class AtomicFolder {
- public:
-  explicit AtomicFolder(const std::filesystem::path& target);
-  ~AtomicFolder();
-  AtomicFolder(const AtomicFolder&) = delete;
-  AtomicFolder& operator=(const AtomicFolder&) = delete;
-
-  const std::filesystem::path& path() const { return temporary_; }
-  void commit();
-
- private:
-  void replace_target();
-
-  std::filesystem::path target_;
-  std::filesystem::path temporary_;
-  int lock_ = -1;  // shows other processes that the temporary is in use
-  bool committed_ = false;
-};
-
+// Creates or replaces a file.
 void write_file(const std::filesystem::path& path, std::string_view content);
 
 // Creates the folder and its missing parents; the folders it creates survive a crash.
 void make_folders(const std::filesystem::path& path);
 
-// Returns true if this is the name of a temporary of AtomicFile or AtomicFolder.
-bool is_temporary_name(std::string_view name);
-// The file that marks a folder as made by AtomicFolder.
-inline constexpr const char* folder_mark = ".made-by-booster";
-// Returns true if AtomicFolder made this folder.
-bool is_marked(const std::filesystem::path& folder);
-// Returns the name that a folder has briefly while it is being replaced, on file systems that
-// cannot swap folders (NFS). A kill at that moment leaves the folder under this name.
-std::filesystem::path aside_of(const std::filesystem::path& folder);
-// Cleans up after killed writers in `folder`, among names that begin with `prefix`. Removes their
-// temporaries and gives folders that they had set aside their names back.
-void clear_up(const std::filesystem::path& folder, std::string_view prefix);
+// A file that grows by whole pieces while others read it, such as a log or an event file. For one
+// thread.
+class AppendedFile {
+ public:
+  // new_file: the file must not exist yet. at_end: appends to the existing content.
+  enum class Start { new_file, at_end };
+  // Opens the file. All errors of this class are of kind failed and name the path and the system's
+  // reason.
+  AppendedFile(const std::filesystem::path& path, Start start);
+  ~AppendedFile();
+  AppendedFile(const AppendedFile&) = delete;
+  AppendedFile& operator=(const AppendedFile&) = delete;
 
-// Returns the paths in a folder, none if there is no such folder. Throws an Error of kind failed if
-// a folder may exist but cannot be read.
-std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder);
-// Returns whether this path exists. Throws an Error of kind failed if the system cannot say.
-bool is_there(const std::filesystem::path& path);
+  // Appends all of the piece or, if it throws, nothing.
+  void append(std::string_view piece);
+  // Returns once what was appended is on the disk.
+  void sync();
+  // Truncates the file to its first `bytes` bytes.
+  void keep(int64_t bytes);
+  int64_t bytes() const { return bytes_; }
 
-// Throws unless the disk that holds `folder` has at least `bytes` bytes free.
-void check_free_space(const std::filesystem::path& folder, uint64_t bytes);
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  int64_t bytes_ = 0;
+};
 
 }  // namespace booster

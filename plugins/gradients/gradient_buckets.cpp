@@ -1,6 +1,8 @@
 #include "plugins/gradients/gradient_buckets.h"
 
+#include "core/autograd/leaf_gradients.h"
 #include "core/autograd/tape.h"
+#include "parallel/operations/operation_tag.h"
 
 #include <algorithm>
 #include <map>

@@ -16,6 +16,7 @@
 
 #include "core/tensor/tensor.h"
 #include "parallel/groups/group.h"
+#include "parallel/operations/operation_tag.h"
 
 #include <optional>
 #include <vector>

@@ -1,8 +1,10 @@
 #include "plugins/gradients/sharded_gradients.h"
 
+#include "core/autograd/leaf_gradients.h"
 #include "core/autograd/tape.h"
 #include "core/optim/clip.h"
 #include "core/tensor/memory/memory_report.h"
+#include "parallel/operations/operation_tag.h"
 
 #include <algorithm>
 #include <map>

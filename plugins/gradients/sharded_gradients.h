@@ -9,6 +9,7 @@
 #pragma once
 
 #include "core/tensor/tensor.h"
+#include "parallel/operations/operation_tag.h"
 #include "plugins/parameters/rank_parts.h"
 
 #include <deque>

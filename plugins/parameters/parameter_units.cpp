@@ -1,8 +1,10 @@
 #include "plugins/parameters/parameter_units.h"
 
 #include "core/autograd/op_policy.h"
+#include "core/autograd/policy_dtypes.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/absence.h"
+#include "parallel/operations/operation_tag.h"
 #include "platform/trace.h"
 #include "plugins/parameters/wrapped_modules.h"
 

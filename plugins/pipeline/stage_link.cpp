@@ -1,5 +1,6 @@
 #include "plugins/pipeline/stage_link.h"
 
+#include "core/autograd/node.h"
 #include "core/autograd/tape.h"
 
 #include <fmt/format.h>

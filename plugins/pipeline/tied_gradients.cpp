@@ -1,5 +1,6 @@
 #include "plugins/pipeline/tied_gradients.h"
 
+#include "core/autograd/leaf_gradients.h"
 #include "core/autograd/tape.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 #include "plugins/sequence/sequence_parallel.h"
 
+#include "core/nn/joined_traits.h"
 #include "core/tensor/random/random.h"
 #include "core/tensor/token_layout.h"
 #include "platform/error.h"
@@ -193,13 +194,13 @@ void SequenceParallel::end(Pass pass) {
       !uses.counted,
       "hybrid_parallel: {}: a module within sequence_blocks made arange of as many numbers as this "
       "rank has tokens, and did not ask which tokens these are; want positions from "
-      "first_token(tokens) on (core/tensor/token_layout.h)",
+      "first_token(tokens) on (core/tensor/tensor.h)",
       mode_names[static_cast<size_t>(mode_)]);
   check(
       table_.empty() || mode_ != SequenceMode::ring_attn,
       "hybrid_parallel: ring_attn: {} is a buffer of a module within sequence_blocks, as tables of "
       "positions are, and nothing in them asked which tokens this rank has; want positions from "
-      "first_token(tokens) on (core/tensor/token_layout.h), or a call of it if none are needed",
+      "first_token(tokens) on (core/tensor/tensor.h), or a call of it if none are needed",
       table_);
 }
 

@@ -1,6 +1,7 @@
 #include "plugins/sequence/token_exchange.h"
 
 #include "core/autograd/functions.h"
+#include "core/autograd/node.h"
 #include "core/autograd/tape.h"
 #include "platform/error.h"
 #include "plugins/sequence/divisors.h"
@@ -100,7 +101,7 @@ Tensor all_tokens(const Tensor& x, const Group& group, double factor) {
 Tensor tokens_for_parts(const Tensor& x, const Group& group) {
   return record(gathered(x.detach(), group), "tokens_for_parts", {x},
                 exchange([group](const Tensor& g, Gradients& d) {
-                  d[0] = summed_piece(g, group, [&] { d.work_meanwhile(); });
+                  d[0] = summed_piece(g, group, [&] { GradientSchedule(d).work_meanwhile(); });
                 }));
 }
 

@@ -1,6 +1,7 @@
 #include "plugins/tensor/rank_split.h"
 
 #include "core/autograd/functions.h"
+#include "core/autograd/node.h"
 #include "core/autograd/overwrite.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/random/random.h"
@@ -23,7 +24,7 @@ Tensor read_by_all(const Tensor& x, const Group& group) {
   return record(x.detach(), "read_by_all", {x}, exchange([group](const Tensor& g, Gradients& d) {
                   d[0] = own_copy(g);
                   Work sum = group.all_reduce_async(d[0]);
-                  d.work_meanwhile();
+                  GradientSchedule(d).work_meanwhile();
                   sum.wait();
                 }));
 }

@@ -2,6 +2,8 @@
 // bits as a product whose result is added afterwards.
 #include "core/autograd/deferred_gradients.h"
 #include "core/autograd/functions.h"
+#include "core/autograd/leaf_gradients.h"
+#include "core/autograd/observer.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/memory/allocator.h"

@@ -1,6 +1,7 @@
 // Weight gradients that are computed after input gradients have the same bits.
 #include "core/autograd/deferred_gradients.h"
 #include "core/autograd/functions.h"
+#include "core/autograd/leaf_gradients.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/random/random.h"

@@ -1,6 +1,7 @@
 // Tensors and their memory on GPUs.
 #include "core/autograd/functions.h"
 #include "core/tensor/memory/allocator.h"
+#include "kernels/arguments/multi_tensor.h"
 #include "kernels/catalogue.h"
 #include "kernels/device/memory.h"
 #include "platform/error.h"

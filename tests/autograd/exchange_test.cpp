@@ -1,6 +1,8 @@
 // Work that a backward pass does while ranks communicate a layer's gradient. It gives the same
 // bits, and happens between the start of the message and the wait for it.
 #include "core/autograd/functions.h"
+#include "core/autograd/leaf_gradients.h"
+#include "core/autograd/node.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/random/random.h"
@@ -24,7 +26,7 @@ Tensor sent(const Tensor& x, Log* log = nullptr) {
   return record(x.detach(), "sent", {x}, exchange([log](const Tensor& g, Gradients& d) {
                   if (log) log->push_back("start");
                   d[0] = g;
-                  d.work_meanwhile();
+                  GradientSchedule(d).work_meanwhile();
                   if (log) log->push_back("wait");
                 }));
 }
@@ -41,7 +43,7 @@ Tensor weighted(const Tensor& x, const Tensor& w, Log& log) {
                   log.push_back("input");
                   if (d.wanted(0)) d[0] = mul(g, w);
                   if (d.wanted(1))
-                    d.compute(1, [g, x = x.get(), &log] {
+                    GradientSchedule(d).compute(1, [g, x = x.get(), &log] {
                       log.push_back("weight");
                       return mul(g, x);
                     });

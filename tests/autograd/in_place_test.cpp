@@ -1,5 +1,6 @@
 // In-place calls on the tape: what they write keeps its gradient, or the call throws.
 #include "core/autograd/functions.h"
+#include "core/autograd/leaf_gradients.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/random/random.h"
 #include "tests/error_of.h"

@@ -1,5 +1,6 @@
 // Reading, writing and sorting by index, against plain loops, and their errors.
 #include "core/autograd/functions.h"
+#include "core/autograd/leaf_gradients.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/random/random.h"

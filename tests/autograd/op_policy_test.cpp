@@ -1,4 +1,5 @@
 #include "core/autograd/op_policy.h"
+#include "core/autograd/policy_dtypes.h"
 
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"

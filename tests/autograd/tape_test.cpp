@@ -1,3 +1,4 @@
+#include "core/autograd/leaf_gradients.h"
 #include "core/autograd/tape.h"
 
 #include "core/autograd/functions.h"

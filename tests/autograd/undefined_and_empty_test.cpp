@@ -1,8 +1,10 @@
 // Every differentiable function with undefined tensors, which are errors, and with empty tensors.
 // Results and gradients of empty tensors follow the usual shape rules.
 #include "core/autograd/functions.h"
+#include "core/autograd/leaf_gradients.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/overwrite.h"
+#include "core/autograd/policy_dtypes.h"
 #include "core/autograd/tape.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,6 @@
 // Bad files: each is a cheap error of kind data that names the file and the reason.
 #include "core/data/images/decoders.h"
+#include "core/data/images/image_limits.h"
 #include "tests/data/files.h"
 
 #include <malloc.h>

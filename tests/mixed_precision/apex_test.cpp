@@ -1,4 +1,5 @@
 // Apex's levels, properties and scale_loss, with the semantics of apex.amp (NVIDIA Apex e13873de).
+#include "mixed_precision/apex/apex_amp.h"
 #include "mixed_precision/strategies/fp16_apex.h"
 
 #include "core/autograd/functions.h"
@@ -44,7 +45,7 @@ struct Loop {
     return value() != before;
   }
   double value() const { return optimizer.master_parameters()[0].tensor.item(); }
-  double scale(int id = 0) { return amp.loss(id).scaler().get_scale(); }
+  double scale(int id = 0) { return amp.scaler(id).get_scale(); }
 };
 
 std::string error_of(FP16ApexOptions options) {
@@ -177,9 +178,9 @@ TEST_CASE("the dynamic scale halves on overflow, skips that step, and grows afte
   CHECK_FALSE(loop.step(INFINITY));
   CHECK(loop.scale() == 32768);
   CHECK(loop.step(0.5));
-  LossScalePolicy window = loop.amp.loss(0).scaler().policy();
+  LossScalePolicy window = loop.amp.scaler(0).policy();
   window.growth_interval = 2;
-  loop.amp.loss(0).scaler().set_policy(window);
+  loop.amp.scaler(0).set_policy(window);
   CHECK(loop.step(0.5));
   CHECK(loop.scale() == 65536);
 }
@@ -203,9 +204,9 @@ TEST_CASE("limits hold the scale, and a large limit clamps the first one") {
 
 TEST_CASE("two losses on one scaler: every pass moves it, one overflow skips the iteration") {
   Loop loop({.opt_level = "O2"});
-  LossScalePolicy window = loop.amp.loss(0).scaler().policy();
+  LossScalePolicy window = loop.amp.scaler(0).policy();
   window.growth_interval = 4;
-  loop.amp.loss(0).scaler().set_policy(window);
+  loop.amp.scaler(0).set_policy(window);
   const double inf = INFINITY;
   const double gradients[][2] = {{0.5, 0.5}, {0.5, inf}, {inf, 0.5}, {inf, inf}};
   const double scales[][2] = {{65536, 65536}, {65536, 32768}, {16384, 16384}, {8192, 4096}};
@@ -224,7 +225,7 @@ TEST_CASE("two losses on one scaler: every pass moves it, one overflow skips the
 
 TEST_CASE("losses with scalers of their own add true gradients") {
   Loop loop({.opt_level = "O2", .num_losses = 2});
-  loop.amp.loss(1).scaler().load({.scale = 1024});
+  loop.amp.scaler(1).load({.scale = 1024});
   loop.lose(0.25, {.loss_id = 0});
   loop.lose(4, {.loss_id = 1});
   CHECK(loop.module->w.grad().dtype() == DType::f32);

@@ -1,4 +1,5 @@
 // bf16's two styles: what is cast, what a step updates, and which options are compatible.
+#include "kernels/arguments/multi_tensor.h"
 #include "mixed_precision/strategies/bf16.h"
 
 #include "core/autograd/functions.h"

@@ -1,4 +1,5 @@
 // LossScaler: the update rule on the device, without reading anything back.
+#include "mixed_precision/scaling/loss_scale_rules.h"
 #include "mixed_precision/scaling/loss_scaler.h"
 
 #include "core/autograd/functions.h"

@@ -1,4 +1,5 @@
 // fp16_naive: the model in f16, masters in f32, Colossal-AI's scaler.
+#include "kernels/arguments/multi_tensor.h"
 #include "mixed_precision/strategies/fp16_naive.h"
 
 #include "core/autograd/functions.h"

@@ -1,4 +1,5 @@
 // fp16_paddle: levels, lists, options and the scaler, with the rules of PaddlePaddle 3.3.
+#include "kernels/arguments/multi_tensor.h"
 #include "mixed_precision/strategies/fp16_paddle.h"
 
 #include "core/autograd/functions.h"

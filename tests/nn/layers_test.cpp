@@ -1,5 +1,6 @@
 // Layers compute the same as the functions of core/nn/functional.h.
 #include "core/autograd/functions.h"
+#include "core/autograd/leaf_gradients.h"
 #include "core/autograd/tape.h"
 #include "core/nn/layers.h"
 #include "core/nn/multi_head_attention.h"

@@ -1,4 +1,5 @@
 // What models say about themselves, also as parts of larger models.
+#include "core/nn/joined_traits.h"
 #include "core/nn/module_traits.h"
 
 #include "core/nn/models.h"

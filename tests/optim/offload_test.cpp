@@ -2,10 +2,10 @@
 // an optimizer's with everything on the CPU, whose kernels both use.
 #include "core/optim/algorithms/registry.h"
 #include "core/optim/optimizers.h"
-#include "core/optim/parameter_average.h"
 #include "core/tensor/device_number.h"
 #include "core/tensor/random/random.h"
 #include "core/tensor/tensor.h"
+#include "kernels/arguments/multi_tensor.h"
 #include "tests/draws.h"
 #include "tests/error_of.h"
 #include "tests/on_gpu.h"

@@ -1,11 +1,13 @@
 // Optimizers against PyTorch's and timm's values, and their guarantees beyond the formulas.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
+#include "core/autograd/policy_dtypes.h"
 #include "core/autograd/tape.h"
 #include "core/optim/algorithms/registry.h"
 #include "core/optim/optimizers.h"
 #include "core/tensor/host_reads.h"
 #include "core/tensor/tensor.h"
+#include "kernels/arguments/multi_tensor.h"
 #include "kernels/device/memory.h"
 #include "tests/capture_part.h"
 #include "tests/optim/golden.h"

@@ -3,6 +3,7 @@
 // steps.
 #include "core/optim/algorithms/registry.h"
 #include "core/optim/clip.h"
+#include "kernels/arguments/multi_tensor.h"
 #include "platform/threads.h"
 #include "tests/capture_part.h"
 #include "tests/draws.h"

@@ -2,7 +2,6 @@
 // values that it leaves on the device.
 #include "core/autograd/op_policy.h"
 #include "core/optim/optimizers.h"
-#include "core/optim/parameter_average.h"
 #include "core/tensor/host_reads.h"
 #include "core/tensor/tensor.h"
 #include "platform/error.h"

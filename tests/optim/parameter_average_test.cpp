@@ -1,6 +1,5 @@
 // Moving averages of parameters: values by the formula, masters, skipped steps, bitwise restore.
 #include "core/optim/optimizers.h"
-#include "core/optim/parameter_average.h"
 #include "tests/optim/golden.h"
 
 #include <doctest/doctest.h>

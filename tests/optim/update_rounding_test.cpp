@@ -1,5 +1,6 @@
 // bf16 parameters without masters: how steps round the values that they write.
 #include "core/optim/optimizers.h"
+#include "kernels/arguments/multi_tensor.h"
 #include "platform/error.h"
 
 #include <doctest/doctest.h>

@@ -6,6 +6,7 @@
 #include "core/tensor/tensor.h"
 #include "parallel/backends/backend.h"
 #include "parallel/groups/group.h"
+#include "parallel/operations/completion.h"
 #include "tests/error_of.h"
 #include "tests/parallel/collective_cases.h"
 #include "tests/parallel/memory_rendezvous.h"

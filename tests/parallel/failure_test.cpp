@@ -3,6 +3,7 @@
 
 #include "parallel/backends/backend.h"
 #include "parallel/mesh.h"
+#include "parallel/operations/operation_tag.h"
 #include "tests/error_of.h"
 #include "tests/parallel/ranks.h"
 #include "tests/tools/run/failed_runs.h"

@@ -10,7 +10,7 @@ tree=$1 build=$2
 shift 2
 source=$tree/examples/mlp/mlp.cpp strategy=$tree/examples/own_strategy/own_strategy.cpp
 
-layers='kernels|core|parallel|mixed_precision|plugins|booster|tools'
+layers='platform|kernels|core|parallel|mixed_precision|plugins|booster|tools'
 others=$(grep -rnE "^ *# *include *[\"<]($layers)/" \
   "$tree/examples" | grep -v '<booster/booster.h>' || true)
 [[ -z $others ]] || { echo "want booster/booster.h alone: $others"; exit 1; }

@@ -1,4 +1,5 @@
 #include "core/tensor/random/random.h"
+#include "core/tensor/random/random_recording.h"
 
 #include "kernels/catalogue.h"
 #include "kernels/device/memory.h"

@@ -1,4 +1,5 @@
 #include "booster/checkpoint/folder/checkpoint.h"
+#include "booster/checkpoint/folder/checkpoint_files.h"
 #include "booster/checkpoint/folder/manifest.h"
 #include "booster/checkpoint/model_files.h"
 #include "booster/checkpoint/safetensors/safetensors.h"

@@ -1,3 +1,4 @@
+#include "booster/config/options/option_tables.h"
 #include "booster/config/registry.h"
 #include "platform/json/json_document.h"
 #include "tools/commands/commands.h"

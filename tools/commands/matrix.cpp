@@ -1,3 +1,4 @@
+#include "booster/config/options/option_tables.h"
 #include "booster/config/pairing.h"
 #include "booster/config/registry.h"
 #include "tools/commands/commands.h"

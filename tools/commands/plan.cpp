@@ -4,6 +4,7 @@
 #include "booster/config/registry.h"
 #include "booster/profile/machine.h"
 #include "platform/environment.h"
+#include "platform/files/atomic_file.h"
 #include "platform/files/file.h"
 #include "platform/json/json_document.h"
 #include "platform/threads.h"

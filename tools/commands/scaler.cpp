@@ -1,6 +1,8 @@
 #include "booster/config/config_layout.h"
+#include "booster/config/options/option_tables.h"
 #include "booster/config/options/scaler_options.h"
 #include "booster/config/overrides.h"
+#include "mixed_precision/scaling/loss_scale_rules.h"
 #include "platform/arguments/command_line.h"
 #include "platform/json/json_document.h"
 #include "tools/commands/commands.h"

@@ -6,6 +6,7 @@
 #include "booster/profile/profiler.h"
 #include "core/autograd/functions.h"
 #include "core/nn/functional.h"
+#include "core/nn/joined_traits.h"
 #include "core/nn/module_traits.h"
 #include "core/tensor/memory/allocator.h"
 #include "core/tensor/random/random.h"

@@ -1,5 +1,6 @@
 #include "tools/report/run_folder.h"
 
+#include "booster/report/metrics_file.h"
 #include "platform/json/json_document.h"
 
 #include <fmt/format.h>

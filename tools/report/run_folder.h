@@ -2,6 +2,7 @@
 // cut short or forged.
 #pragma once
 
+#include "booster/report/metrics_file.h"
 #include "booster/report/run_files.h"
 
 #include <nlohmann/json.hpp>

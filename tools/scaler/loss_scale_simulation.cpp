@@ -1,5 +1,7 @@
 #include "tools/scaler/loss_scale_simulation.h"
 
+#include "mixed_precision/scaling/loss_scale_rules.h"
+
 #include <charconv>
 
 namespace booster {

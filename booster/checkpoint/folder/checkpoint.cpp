@@ -1,8 +1,10 @@
 #include "booster/checkpoint/folder/checkpoint.h"
 
+#include "booster/checkpoint/folder/checkpoint_files.h"
 #include "booster/checkpoint/folder/checkpoint_names.h"
 #include "booster/checkpoint/folder/manifest.h"
 #include "booster/checkpoint/folder/sharded_writer.h"
+#include "platform/files/atomic_file.h"
 #include "platform/files/file.h"
 #include "platform/json/json_document.h"
 #include "platform/warn.h"

@@ -1,7 +1,9 @@
 #include "booster/checkpoint/folder/checkpoint.h"
+#include "booster/checkpoint/folder/checkpoint_files.h"
 #include "booster/checkpoint/folder/checkpoint_names.h"
 #include "booster/checkpoint/folder/manifest.h"
 #include "booster/checkpoint/safetensors/shard_index.h"
+#include "platform/files/atomic_file.h"
 #include "platform/files/file.h"
 #include "platform/files/sha256.h"
 #include "platform/json/json_document.h"
@@ -81,6 +83,10 @@ nlohmann::json CheckpointReader::state() const {
   const std::string path = (folder_ / state_name).string();
   return parse_json(read_listed(state_name, read_text), path, state_limits, ErrorKind::data)
       .to_json();
+}
+
+nlohmann::json checkpoint_state(const std::filesystem::path& checkpoint) {
+  return CheckpointReader(checkpoint).state();
 }
 
 std::vector<std::string> CheckpointReader::files(TensorKind kind) const {

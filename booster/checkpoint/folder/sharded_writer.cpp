@@ -3,6 +3,7 @@
 #include "booster/checkpoint/folder/manifest.h"
 #include "booster/checkpoint/safetensors/safetensors_file.h"
 #include "booster/checkpoint/safetensors/shard_index.h"
+#include "platform/files/atomic_file.h"
 #include "platform/files/file.h"
 #include "platform/files/file_operations.h"
 #include "platform/files/sha256.h"

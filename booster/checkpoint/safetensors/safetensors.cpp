@@ -1,6 +1,7 @@
 #include "booster/checkpoint/safetensors/safetensors.h"
 
 #include "booster/checkpoint/safetensors/safetensors_file.h"
+#include "platform/files/atomic_file.h"
 #include "platform/json/json_document.h"
 
 #include <fmt/format.h>

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "booster/checkpoint/safetensors/safetensors.h"
+#include "platform/files/atomic_file.h"
 #include "platform/files/file.h"
 
 #include <optional>

@@ -1,5 +1,6 @@
 #include "booster/checkpoint/training/whole_tensors.h"
 
+#include "booster/checkpoint/folder/checkpoint_files.h"
 #include "booster/checkpoint/safetensors/check_tensors.h"
 #include "booster/checkpoint/training/rank_tensors.h"
 #include "booster/training/session.h"

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "booster/checkpoint/folder/checkpoint.h"
+#include "booster/checkpoint/folder/checkpoint_files.h"
 #include "booster/training/session.h"
 
 #include <functional>

@@ -1,3 +1,4 @@
+#include "booster/config/options/option_tables.h"
 #include "booster/config/options/options.h"
 
 #include <fmt/format.h>

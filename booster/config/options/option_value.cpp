@@ -1,5 +1,6 @@
 // Checks one value of a config against its option.
 #include "booster/config/checks/other_names.h"
+#include "booster/config/options/option_tables.h"
 #include "booster/config/options/options.h"
 #include "booster/training/boosted.h"
 #include "platform/environment.h"

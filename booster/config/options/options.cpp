@@ -1,5 +1,6 @@
 #include "booster/config/options/options.h"
 
+#include "booster/config/options/option_tables.h"
 #include "platform/json/json_document.h"
 
 #include <fmt/format.h>

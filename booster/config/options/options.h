@@ -147,16 +147,6 @@ class Mistakes {
   std::vector<Mistake> all_;
 };
 
-// Returns the checked value of an option, with $NAME expanded. If the value is wrong, adds it to
-// `mistakes` and returns the default. `path` is the path of the option's section.
-nlohmann::json checked_value(const Option& option, const JsonValue& value, const std::string& path,
-                             Mistakes& mistakes);
-nlohmann::json default_values(const OptionTable& table);
-// Returns the JSON schema of one option's values.
-nlohmann::json schema_of(const Option& option);
-// Returns a line per option, in columns: "  lr   0.01   a number >= 0   learning rate".
-std::string describe(const OptionTable& table);
-
 // Checked values by option name.
 class OptionValues {
  public:
@@ -187,7 +177,6 @@ class OptionValues {
   [[noreturn]] void no_such(const std::string& name) const;
   nlohmann::json values_;
 };
-
 
 // --- options that are fields of a C++ struct
 //
@@ -330,10 +319,5 @@ template <class T>
 std::function<bool(const OptionValues&)> option_is(std::string name, T value) {
   return [=](const OptionValues& values) { return values.get<T>(name) == value; };
 }
-
-// Returns a sentence for each row that applies. It names the row's options that differ from their
-// defaults: "master_grad, excluded_layers have no effect at level O1". Names each option once.
-std::vector<std::string> told_of_idle(const IdleTable& table, const OptionTable& options,
-                                      const OptionValues& values);
 
 }  // namespace booster

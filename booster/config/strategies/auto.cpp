@@ -1,6 +1,6 @@
 // Not a separate strategy: an alias for another one, which the processor determines.
 #include "booster/config/builtins.h"
-#include "booster/profile/machine.h"
+#include "booster/profile/profiler.h"
 
 namespace booster {
 

@@ -1,6 +1,7 @@
 // Einstein summation by matrix products: operands are multiplied from left to right, each pair by
 // one batched product of permuted tensors.
 #include "core/autograd/functions.h"
+#include "core/autograd/node.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/op_recorder.h"
 #include "core/autograd/ops/defined.h"

@@ -1,5 +1,6 @@
 // Elementwise functions: the rows of kernels/elementwise.def with their tape records.
 #include "core/autograd/functions.h"
+#include "core/autograd/node.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/op_recorder.h"
 #include "core/autograd/ops/elementwise_slopes.h"

@@ -3,6 +3,7 @@
 #include "core/autograd/ops/index_ops.h"
 
 #include "core/autograd/functions.h"
+#include "core/autograd/node.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/op_recorder.h"
 #include "core/autograd/ops/vectors.h"

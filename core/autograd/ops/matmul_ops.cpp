@@ -3,8 +3,10 @@
 #include "core/autograd/gradient_keeper.h"
 #include "core/autograd/layer_gradients.h"
 #include "core/autograd/layer_split.h"
+#include "core/autograd/node.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/op_recorder.h"
+#include "core/autograd/policy_dtypes.h"
 #include "core/autograd/tape.h"
 #include "kernels/catalogue.h"
 

@@ -1,5 +1,6 @@
 // Functions that split tensors or change some of their elements, composed of other functions.
 #include "core/autograd/functions.h"
+#include "core/autograd/node.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/op_recorder.h"
 #include "core/autograd/ops/defined.h"

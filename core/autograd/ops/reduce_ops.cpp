@@ -1,9 +1,11 @@
 // Reductions over any dimensions.
 #include "core/autograd/functions.h"
 #include "core/autograd/memory_order.h"
+#include "core/autograd/node.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/op_recorder.h"
 #include "core/autograd/ops/defined.h"
+#include "core/autograd/policy_dtypes.h"
 #include "core/autograd/tape.h"
 #include "kernels/catalogue.h"
 

@@ -1,6 +1,7 @@
 #include "core/data/archives/archive.h"
 
 #include "core/data/images/image.h"
+#include "core/data/images/image_limits.h"
 #include "platform/error.h"
 #include "platform/warn.h"
 

@@ -1,6 +1,7 @@
 // Zip files (PKWARE's APPNOTE.TXT 6.3.10): stored and deflated members, and ZIP64 for many or large
 // members.
 #include "core/data/archives/archive.h"
+#include "core/data/images/image_limits.h"
 
 #include "core/data/images/image.h"
 #include "platform/error.h"

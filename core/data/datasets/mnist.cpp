@@ -1,4 +1,5 @@
 #include "core/data/datasets/datasets.h"
+#include "core/data/images/image_limits.h"
 
 #include "core/data/datasets/gzip.h"
 #include "platform/error.h"

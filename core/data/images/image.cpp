@@ -2,6 +2,7 @@
 
 #include "core/data/images/decoders.h"
 #include "core/data/images/image_file.h"
+#include "core/data/images/image_limits.h"
 #include "platform/error.h"
 #include "platform/warn.h"
 

@@ -87,16 +87,6 @@ struct Fill {
   Fill(int red, int green, int blue) : values{red, green, blue}, is_color(true) {}
 };
 
-// Limits of an image file. A file that exceeds any of them is a bad image.
-namespace image_limits {
-inline constexpr int side = 16384;
-inline constexpr int64_t pixels = int64_t{64} << 20;
-inline constexpr int scans = 500;                         // of a progressive JPEG
-inline constexpr int64_t scanned_pixels = 1'000'000'000;  // pixels x scans: under a second
-inline constexpr size_t memory = size_t{256} << 20;       // total for decoding one file
-inline constexpr size_t file_bytes = size_t{64} << 20;
-}  // namespace image_limits
-
 struct DecodeOptions {
   // Rotates the image according to its EXIF orientation. Off by default, as in torchvision's
   // loader.
@@ -116,11 +106,6 @@ Image load_image(const std::string& path, const DecodeOptions& options = {});
 
 // Encodes a JPEG with libjpeg's quality 1..100 (4:2:0 colour); returns the file's bytes.
 std::string encode_jpeg(const Image& image, int quality = 90);
-
-[[noreturn]] void bad_image(const std::string& name, const std::string& reason);
-
-// Throws bad_image if a side or the number of pixels exceeds image_limits.
-void check_image_size(const std::string& name, int64_t width, int64_t height);
 
 // --- An image with pending changes
 //
@@ -152,7 +137,7 @@ class LazyImage {
   int channels() const { return rgb_ ? 3 : source_channels_; }
   const std::string& name() const { return name_; }
 
-  // Throws an error of kind data, naming the image, if the result exceeds image_limits::pixels.
+  // Throws an error of kind data, naming the image, if the result is too large.
   void resize(int width, int height, Interpolation interpolation);
   // `box` must be within the image.
   void crop(const Box& box);

@@ -1,4 +1,5 @@
 #include "core/data/images/image.h"
+#include "core/data/images/image_limits.h"
 
 #include "core/data/images/image_plan.h"
 #include "core/data/images/resize.h"

@@ -1,4 +1,5 @@
 #include "core/data/images/decoders.h"
+#include "core/data/images/image_limits.h"
 #include "platform/error.h"
 
 #include <png.h>

@@ -1,3 +1,4 @@
+#include "core/data/images/image_limits.h"
 #include "core/data/transforms/transforms.h"
 
 #include "core/data/images/padding.h"

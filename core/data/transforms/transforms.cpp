@@ -1,5 +1,6 @@
 #include "core/data/transforms/transforms.h"
 
+#include "core/data/images/image_limits.h"
 #include "core/data/transforms/rounding.h"
 #include "platform/error.h"
 

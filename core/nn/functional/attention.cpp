@@ -1,4 +1,5 @@
 // Scaled dot-product attention of separate or packed queries, keys and values.
+#include "core/autograd/node.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/op_recorder.h"
 #include "core/autograd/tape.h"

@@ -1,5 +1,8 @@
 // Normalisations of (n, channels, ...) with one scale and shift per channel: batch normalisation
 // (Ioffe and Szegedy, 2015) and group normalisation (Wu and He, 2018).
+#include "core/autograd/leaf_gradients.h"
+#include "core/autograd/node.h"
+#include "core/autograd/observer.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/op_recorder.h"
 #include "core/autograd/overwrite.h"

@@ -1,6 +1,8 @@
 #include "core/autograd/functions.h"
+#include "core/autograd/node.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/op_recorder.h"
+#include "core/autograd/policy_dtypes.h"
 #include "core/autograd/tape.h"
 #include "core/nn/arguments.h"
 #include "core/nn/functional.h"

@@ -1,4 +1,5 @@
 #include "core/autograd/layer_split.h"
+#include "core/autograd/node.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/op_recorder.h"
 #include "core/autograd/tape.h"

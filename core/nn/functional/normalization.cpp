@@ -1,8 +1,10 @@
 // Layer normalisation (Ba, Kiros and Hinton, 2016), alone and fused with the preceding residual
 // addition.
+#include "core/autograd/node.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/op_recorder.h"
 #include "core/autograd/overwrite.h"
+#include "core/autograd/policy_dtypes.h"
 #include "core/autograd/tape.h"
 #include "core/nn/arguments.h"
 #include "core/nn/functional.h"

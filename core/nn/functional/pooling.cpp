@@ -1,4 +1,5 @@
 // Pooling of (n, channels, height, width).
+#include "core/autograd/node.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/op_recorder.h"
 #include "core/autograd/tape.h"

@@ -6,6 +6,7 @@
 
 #include "core/nn/models.h"
 #include "core/nn/module_traits.h"
+#include "core/nn/rotary.h"
 
 #include <memory>
 #include <string>

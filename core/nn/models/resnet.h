@@ -2,7 +2,6 @@
 #pragma once
 
 #include "core/nn/models.h"
-#include "core/nn/no_options.h"
 
 #include <string>
 #include <vector>

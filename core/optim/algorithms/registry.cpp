@@ -1,6 +1,7 @@
 #include "core/optim/algorithms/registry.h"
 
 #include "core/optim/optimizers.h"
+#include "core/optim/update_rule.h"
 #include "platform/error.h"
 
 namespace booster {

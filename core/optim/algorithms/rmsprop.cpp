@@ -1,4 +1,6 @@
 #include "core/optim/optimizers.h"
+#include "core/optim/update_rule.h"
+#include "kernels/arguments/multi_tensor.h"
 
 #include "kernels/catalogue.h"
 

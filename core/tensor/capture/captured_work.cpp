@@ -3,6 +3,7 @@
 #include "core/tensor/later_checks.h"
 #include "core/tensor/memory/allocator.h"
 #include "core/tensor/random/random.h"
+#include "core/tensor/random/random_recording.h"
 #include "core/tensor/work_recorder.h"
 #include "kernels/device/cuda_module.h"
 #include "kernels/host/recording.h"

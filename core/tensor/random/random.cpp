@@ -2,6 +2,7 @@
 
 #include "core/tensor/absence.h"
 #include "core/tensor/held_number.h"
+#include "core/tensor/random/random_recording.h"
 #include "core/tensor/tensor.h"
 #include "kernels/catalogue.h"
 #include "kernels/host/recording.h"

@@ -13,7 +13,7 @@ struct RandomState {
   friend bool operator==(const RandomState&, const RandomState&) = default;
 };
 
-class RandomRecording;
+class RandomRecording;  // random_recording.h
 
 class Generator {
  public:
@@ -28,39 +28,11 @@ class Generator {
   void set_state(RandomState state) { state_ = state; }
 
  private:
-  friend class RandomRecording;
+  friend class RandomRecording;  // random_recording.h
   kernels::RandomPosition position_of(RandomState state) const;
 
   RandomState state_;
   const RandomRecording* recording_ = nullptr;
-};
-
-// The draws of a recorded step (a CUDA graph). Each replay continues the stream from the
-// generator's current position, and draws the values that an unrecorded step would draw. The
-// generator must outlive it.
-class RandomRecording {
- public:
-  // From now on the generator's positions are for kernels on `device` that are recorded, not run.
-  // Throws if the generator is already recorded.
-  RandomRecording(Generator& generator, Device device);
-  ~RandomRecording();
-  RandomRecording(const RandomRecording&) = delete;
-  RandomRecording& operator=(const RandomRecording&) = delete;
-
-  // Completes the recording and restores the generator's state before it.
-  void end();
-  // Call before each replay: the replay's kernels begin at the generator's position, and the
-  // generator advances past them. Throws before end().
-  void replay();
-
- private:
-  friend class Generator;
-  void write_origin(RandomState state);
-
-  Generator* generator_;
-  RandomState start_;
-  uint64_t taken_ = 0;  // blocks, by one replay
-  Tensor origin_;       // {seed, offset} on the device (i64)
 };
 
 // Returns the generator of initialisers and dropout; one per program thread.

@@ -1,7 +1,5 @@
 #include "examples/vit_caltech101/data/bad_images.h"
 
-#include "platform/json/json_text.h"
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -17,7 +15,7 @@ std::vector<std::string> on_all_ranks(const std::vector<BadImage>& mine, const W
   for (const BadImage& bad : mine) own.push_back(bad.reason);
   std::set<std::string> all;
   for (const auto& text : gather_text(nlohmann::json(own).dump(), world.group())) {
-    const auto reasons = json_from(text).get<std::vector<std::string>>();
+    const auto reasons = report::json_of(text).get<std::vector<std::string>>();
     all.insert(reasons.begin(), reasons.end());
   }
   return {all.begin(), all.end()};

@@ -3,10 +3,10 @@
 #include "examples/vit_caltech101/data/augmentation.h"
 #include "examples/vit_caltech101/data/class_folders.h"
 #include "examples/vit_caltech101/data/make_small_set.h"
-#include "platform/environment.h"
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 
@@ -19,7 +19,8 @@ namespace {
 
 std::string root_of(const Config& config) {
   if (const auto root = config.options("data").given<std::string>("root")) return *root;
-  return environment::text("DATA");
+  const char* root = std::getenv("DATA");
+  return root ? root : "";
 }
 
 // Creates the set unless an earlier run did; the other ranks wait.

@@ -43,7 +43,7 @@ fs::path find(const Config& config, const std::string& word) {
 
 std::vector<std::string> classes_of(const fs::path& checkpoint) {
   std::vector<std::string> classes;
-  const nlohmann::json state = CheckpointReader(checkpoint).state();
+  const nlohmann::json state = checkpoint_state(checkpoint);
   const StateReader whole(state, (checkpoint / "state.json").string());
   const auto extra = whole.find("extra");
   const auto names = extra ? extra->find("classes") : std::nullopt;

@@ -1,7 +1,5 @@
 #include "examples/vit_caltech101/report/worst_rows.h"
 
-#include "platform/json/json_text.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -55,7 +53,7 @@ std::vector<WorstImage> WorstRows::joined(const Group& group, const DataLoader& 
         {indices[static_cast<size_t>(row.index)], row.loss, row.predicted, row.probability});
   std::vector<WorstImage> all;
   for (const std::string& text : gather_text(mine.dump(), group))
-    for (const auto& row : json_from(text)) {
+    for (const auto& row : report::json_of(text)) {
       const auto value = [&](size_t i) {  // null: not finite
         return row[i].is_null() ? std::numeric_limits<double>::quiet_NaN() : row[i].get<double>();
       };

@@ -1,4 +1,5 @@
 // Asynchronous saves.
+#include "booster/checkpoint/safetensors/safetensors.h"
 #include "tests/booster/checkpoint/newest.h"
 #include "tests/booster/checkpoint/shared_root.h"
 #include "tests/booster/checkpoint/small_training.h"

@@ -1,4 +1,5 @@
 // Checkpoints of several ranks: one writes, one chooses, and all know the outcome.
+#include "platform/files/atomic_file.h"
 #include "platform/files/file.h"
 #include "tests/booster/checkpoint/shared_root.h"
 #include "tests/booster/checkpoint/small_training.h"

@@ -1,6 +1,8 @@
 #include "booster/checkpoint/folder/checkpoint.h"
+#include "booster/checkpoint/folder/checkpoint_files.h"
 #include "booster/checkpoint/folder/manifest.h"
 #include "booster/checkpoint/safetensors/check_tensors.h"
+#include "platform/files/atomic_file.h"
 #include "platform/files/file.h"
 #include "platform/files/sha256.h"
 #include "platform/threads.h"

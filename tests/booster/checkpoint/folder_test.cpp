@@ -1,5 +1,6 @@
 // A checkpoint's folder under kills, foreign folders and a disk that loses data.
 #include "booster/checkpoint/folder/checkpoint.h"
+#include "platform/files/atomic_file.h"
 #include "platform/files/file.h"
 #include "platform/files/sha256.h"
 #include "platform/threads.h"

@@ -3,6 +3,7 @@
 #include "booster/booster.h"
 #include "booster/checkpoint/model_files.h"
 #include "booster/checkpoint/safetensors/safetensors.h"
+#include "core/nn/joined_traits.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/capture_part.h"
 #include "tests/checkpoint_contents.h"

@@ -1,6 +1,6 @@
 // Checkpoints of models and optimizers that train together, and of the program's own tensors.
 #include "booster/booster.h"
-#include "core/optim/parameter_average.h"
+#include "core/optim/optimizers.h"
 #include "platform/files/file.h"
 #include "tests/booster/checkpoint/small_training.h"
 #include "tests/booster/temporary_folder.h"

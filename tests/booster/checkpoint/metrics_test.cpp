@@ -1,5 +1,5 @@
 // Means over the samples of an evaluation, each counted once.
-#include "booster/training/metrics.h"
+#include "booster/training/boosted.h"
 
 #include "booster/booster.h"
 #include "tests/draws.h"

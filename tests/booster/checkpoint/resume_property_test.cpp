@@ -1,6 +1,7 @@
 // Resume as a property, on checkpoints with one random fault but correct hashes. An error means
 // that nothing changed, bit for bit; no error means that everything is as in the files.
 #include "booster/checkpoint/folder/manifest.h"
+#include "booster/checkpoint/safetensors/safetensors.h"
 #include "booster/training/session.h"
 #include "platform/files/sha256.h"
 #include "tests/booster/checkpoint/small_training.h"

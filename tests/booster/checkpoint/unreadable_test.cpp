@@ -1,6 +1,7 @@
 // Checkpoints that are temporarily unreadable: an unreachable server, no permission, no
 // descriptors.
 #include "booster/checkpoint/folder/checkpoint.h"
+#include "booster/checkpoint/folder/checkpoint_files.h"
 #include "booster/checkpoint/folder/manifest.h"
 #include "platform/files/file.h"
 #include "tests/booster/checkpoint/newest.h"

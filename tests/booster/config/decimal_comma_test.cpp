@@ -1,6 +1,7 @@
 // Numbers in text under a locale whose decimal point is a comma, such as German.
 #include "booster/checkpoint/folder/checkpoint.h"
 #include "booster/config/config.h"
+#include "booster/report/metrics_file.h"
 #include "booster/report/run_files.h"
 #include "parallel/rendezvous/rank_notes.h"
 #include "parallel/rendezvous/seconds.h"

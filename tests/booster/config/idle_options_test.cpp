@@ -1,6 +1,7 @@
 // Options that are accepted but have no effect: one table per strategy makes the user see one note.
 #include "booster/booster.h"
 #include "booster/config/config_layout.h"
+#include "booster/config/options/option_tables.h"
 
 #include <doctest/doctest.h>
 

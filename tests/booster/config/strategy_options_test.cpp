@@ -1,6 +1,7 @@
 // Every option of every strategy and plugin: its default, range, documentation, and the error for a
 // wrong name, type or number.
 #include "booster/booster.h"
+#include "booster/config/options/option_tables.h"
 #include "tests/golden_folder.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,5 @@
 // Mixed-precision pitfalls that Diagnose finds, by their numbers in docs/numerics.md.
+#include "core/autograd/leaf_gradients.h"
 #include "core/optim/clip.h"
 #include "tests/booster/numerics/diagnosed.h"
 

@@ -1,6 +1,6 @@
 // Profiler, from recording to table and trace, and the options that enable it.
 #include "booster/booster.h"
-#include "booster/profile/machine.h"
+#include "booster/profile/profiler.h"
 #include "booster/profile/profile_events.h"
 #include "booster/training/boosted.h"
 #include "core/tensor/memory/allocator.h"

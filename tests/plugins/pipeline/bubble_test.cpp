@@ -1,5 +1,6 @@
 // The cost of layers and the idle time of stages, measured with sleeping layers: their cost does
 // not depend on how many ranks share a core.
+#include "core/autograd/node.h"
 #include "core/autograd/tape.h"
 #include "plugins/pipeline/link_costs.h"
 #include "tests/capture_part.h"
@@ -44,7 +45,7 @@ class Sleeper : public Module {
     return record(x.detach().clone(), "sleep", {x, weight}, [](const Tensor& g, Gradients& d) {
       sleep_ms(input_ms);
       if (d.wanted(0)) d[0] = g;
-      d.compute(1, [] {
+      GradientSchedule(d).compute(1, [] {
         sleep_ms(weight_ms);
         return ones({1});
       });

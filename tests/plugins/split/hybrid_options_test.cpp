@@ -1,4 +1,5 @@
 // Options of hybrid_parallel that change no values, and its errors for incorrect use.
+#include "core/nn/joined_traits.h"
 #include "tests/capture_part.h"
 #include "tests/error_of.h"
 #include "tests/parallel/ranks.h"

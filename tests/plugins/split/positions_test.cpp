@@ -1,6 +1,7 @@
 // A program's own blocks that rotate queries and keys by position. They query which tokens they
 // hold, and give one process's results in every sequence mode, or throw.
 #include "booster/booster.h"
+#include "core/tensor/token_layout.h"
 #include "tests/error_of.h"
 #include "tests/parallel/ranks.h"
 #include "tests/plugins/small_vit.h"

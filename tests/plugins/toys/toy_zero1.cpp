@@ -1,5 +1,6 @@
 #include "tests/plugins/toys/toy_zero1.h"
 
+#include "core/autograd/leaf_gradients.h"
 #include "core/optim/clip.h"
 #include "tests/plugins/toys/rank_norms.h"
 #include "tests/plugins/toys/ranges.h"

@@ -1,5 +1,6 @@
 // `booster inspect`, as a user runs it.
 #include "booster/checkpoint/folder/checkpoint.h"
+#include "booster/checkpoint/safetensors/safetensors.h"
 #include "tests/booster/command.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/checkpoint_contents.h"

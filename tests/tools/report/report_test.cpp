@@ -1,6 +1,7 @@
 // `booster report`, run as by a user, and the parts of its page.
 #include "booster/report/base64.h"
 #include "booster/report/chart.h"
+#include "booster/report/metrics_file.h"
 #include "booster/report/run_files.h"
 #include "tests/booster/command.h"
 #include "tests/booster/temporary_folder.h"

@@ -1,3 +1,4 @@
+#include "booster/report/metrics_file.h"
 #include "booster/report/run_files.h"
 #include "tools/report/page/sections.h"
 #include "tools/report/precision_events.h"

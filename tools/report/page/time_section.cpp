@@ -1,4 +1,5 @@
 #include "booster/report/chart.h"
+#include "booster/report/metrics_file.h"
 #include "booster/report/run_files.h"
 #include "tools/report/page/sections.h"
 #include "tools/report/trace_summary.h"
