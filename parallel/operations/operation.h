@@ -1,4 +1,4 @@
-// What a collective takes and returns: Buffer (the memory), OperationTag (its purpose) and Work (a
+// Arguments and results of collectives: Buffer (the memory), OperationTag (its purpose) and Work (a
 // handle to an operation that runs asynchronously). Buffers and tags are plain values.
 #pragma once
 
@@ -33,11 +33,11 @@ struct Buffer {
   Buffer() = default;
   Buffer(void* data, int64_t count, DType dtype, Device device = {})
       : data(data), count(count), dtype(dtype), device(device) {
-    check(count >= 0, "Buffer: a count is negative; got {}", count);
-    check(data || count == 0, "Buffer: {} elements at a null pointer", count);
+    check(count >= 0, "Buffer: a count is negative; got {}, want 0 or more", count);
+    check(data || count == 0, "Buffer: null pointer; got one with {} elements", count);
   }
   // Throws if the view is not contiguous.
-  Buffer(const kernels::View& view);  // NOLINT: a view is a buffer wherever one is wanted
+  Buffer(const kernels::View& view);  // NOLINT: a view converts to a buffer implicitly
   Buffer(const Tensor& tensor);       // NOLINT: likewise
   template <class T>
   Buffer(std::vector<T>& values)  // NOLINT: likewise
@@ -60,9 +60,9 @@ struct Buffer {
 // --- OperationTag: distinguishes operations of the same form by their purpose.
 //
 // Ranks may go through their buckets, units or optimizers in different orders. Their calls have the
-// same kind, size and dtype, and would add up unrelated data. The same holds for ranks that train
-// two models in turn, or whose gradients are of other parameters. Their tags differ, which is an
-// error that names both.
+// same kind, size and dtype, so they would add up unrelated data. The same holds for ranks that
+// alternate between two models, or that have gradients of different parameters. Their tags differ,
+// so the call throws an error that names both.
 
 // Sent between ranks as its bytes in memory.
 struct OperationTag {
@@ -80,7 +80,7 @@ struct OperationTag {
     tag.absent = members;
     return tag;
   }
-  // "bucket 3", "bucket 3 of training 2", "bucket 3 without some gradients"; "" for none.
+  // Returns "bucket 3", "bucket 3 of training 2", "bucket 3 without some gradients"; "" for none.
   std::string text() const {
     constexpr const char* names[] = {"", "bucket", "unit", "optimizer"};
     if (kind == none) return "";
@@ -113,23 +113,23 @@ const char* name_of(CollectiveOp reduction);
 
 // --- Work: a handle to an operation that runs asynchronously.
 
-// How a backend signals completion: a flag of its own thread (work_queue.h), or an event on a
+// Signals the completion of an operation: a flag of its own thread (work_queue.h), or an event on a
 // device's stream. Thread-safe.
 class Completion {
  public:
   virtual ~Completion() = default;
   // Orders the following work on `stream` after the operation. For host work it blocks this thread
-  // until then; for a device it leaves an event in the stream. Throws the operation's error if it
-  // is known.
+  // until then; for a device it queues a wait in the stream. Throws the operation's error if it is
+  // known.
   virtual void order(kernels::Stream stream) = 0;
   // Blocks this thread until the operation is complete. Throws its error, every time.
   virtual void synchronize() = 0;
-  // True once the operation is complete or has failed; then synchronize() does not block.
+  // Returns true once the operation is complete or has failed; then synchronize() does not block.
   virtual bool is_done() = 0;
 };
 
-// Copies share one operation. Thread-safe. Until wait() returns, do not read or write the
-// operation's outputs, and do not change its inputs.
+// Copies share one operation. Thread-safe. Until wait() returns, do not access the operation's
+// outputs or change its inputs.
 class Work {
  public:
   // A finished operation.
@@ -142,15 +142,15 @@ class Work {
   // blocks until the operation is complete; on a device with streams it need not. Throws the
   // operation's error, every time.
   void wait() const { wait(stream_); }
-  // The same for another stream of that device.
+  // Orders the next work on another stream of that device.
   void wait(kernels::Stream stream) const {
     if (completion_) completion_->order(stream);
   }
-  // Blocks until the operation is complete on any device; use it before the host reads the result.
+  // Blocks until the operation is complete, on any device. Use it before the host reads the result.
   void synchronize() const {
     if (completion_) completion_->synchronize();
   }
-  // True once the operation is complete or has failed; then synchronize() does not block.
+  // Returns true once the operation is complete or has failed; then synchronize() does not block.
   bool is_done() const { return !completion_ || completion_->is_done(); }
 
  private:
