@@ -44,7 +44,7 @@ class DataParallelPlugin : public Plugin {
   // Copies the configuration for another model; throws if `other` already serves one.
   DataParallelPlugin(const DataParallelPlugin& other);
 
-  // Ranks along the axes data and sequence.
+  // Returns the ranks along the axes data and sequence.
   const Group& ranks() const { return group_; }
   // Does nothing if the option broadcast_buffers is off.
   void share_buffers();

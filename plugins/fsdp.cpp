@@ -10,7 +10,7 @@ namespace booster {
 
 namespace {
 
-// Ranks of one copy of the model. Hybrid sharding keeps gathers inside a machine.
+// Returns the ranks of one copy of the model. Hybrid sharding keeps gathers inside a machine.
 int shard_size_of(const FsdpOptions& options) {
   check(options.sharding == "full" || options.sharding == "hybrid",
         "fsdp: unknown sharding; got {}, want full or hybrid", options.sharding);

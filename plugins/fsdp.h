@@ -21,7 +21,7 @@ namespace booster {
 class Fsdp : public ShardedStatePlugin {
  public:
   explicit Fsdp(FsdpOptions options = {});
-  // On ranks other than all ranks of the world, or along one axis of several.
+  // Shards over ranks other than all ranks of the world, or along one axis of several.
   Fsdp(FsdpOptions options, Mesh mesh);
   Fsdp(const Fsdp& other);
   ~Fsdp() override;

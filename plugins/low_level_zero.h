@@ -15,7 +15,7 @@ namespace booster {
 class LowLevelZero : public ShardedStatePlugin {
  public:
   explicit LowLevelZero(LowLevelZeroOptions options = {});
-  // On ranks other than all ranks of the world, or along one axis of several.
+  // Shards over ranks other than all ranks of the world, or along one axis of several.
   LowLevelZero(LowLevelZeroOptions options, Mesh mesh);
 
   const char* name() const override { return "low_level_zero"; }

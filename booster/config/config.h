@@ -75,7 +75,7 @@ struct ProgramConfig {
 
 class Config {
  public:
-  // A config with all defaults.
+  // Makes a config with all defaults.
   Config();
   static Config from_file(const std::filesystem::path& path,
                           const std::vector<std::string>& overrides = {},

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// "/optimizer/lr" as "optimizer.lr"
+// Returns "/optimizer/lr" as "optimizer.lr"
 std::string dotted(std::string pointer) {
   std::replace(pointer.begin(), pointer.end(), '/', '.');
   return pointer.empty() ? pointer : pointer.substr(1);
@@ -21,7 +21,7 @@ std::string shown(const Json& values, const std::string& key) {
   return values.contains(key) ? values[key].dump() : "nothing";
 }
 
-// The first key where two flat objects differ.
+// Returns the first key where two flat objects differ.
 std::string first_difference(const Json& a, const Json& b) {
   for (const Json* values : {&a, &b})
     for (const auto& [key, value] : values->items())

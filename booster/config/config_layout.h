@@ -14,7 +14,7 @@ namespace booster {
 // models registered so far. Throws for a default of an option that does not exist.
 Section config_layout(const ProgramConfig& program = {});
 
-// The option booster.libraries, whose entries are loaded before the layout is built.
+// Returns the option booster.libraries, whose entries are loaded before the layout is built.
 Option libraries_option();
 
 std::vector<std::string> names_of(const std::vector<NamedTable>& choices);

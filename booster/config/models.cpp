@@ -14,7 +14,7 @@ FieldRow<Fields> num_classes() {
   return field("num_classes", &Fields::num_classes, between(1, 1'000'000), "outputs of the head");
 }
 
-// A size that follows from the model's name unless it is given.
+// Returns the row of a size that the model's name determines unless it is given.
 template <class Fields>
 FieldRow<Fields> named_size(const char* option, const Fields& usual,
                             std::optional<int64_t> Fields::*member, const char* description) {

@@ -24,7 +24,7 @@ Value gelu_of(Translator& t, const Value& x, bool tanh_form) {
 
 namespace {
 
-// The argument of a unary op in its result's element type.
+// Returns the argument of a unary op in its result's element type.
 Value argument(Translator& t) { return t.input_as(0, t.result_kind()); }
 
 Translation one_operator(const char* operation) {

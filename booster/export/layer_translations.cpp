@@ -38,7 +38,7 @@ Translation softmax(const char* operation) {
   };
 }
 
-// The argument, or a constant of these sizes where it is absent.
+// Returns the argument, or a constant of these sizes where it is absent.
 Value argument_or(Translator& t, size_t i, double number, const std::vector<int64_t>& sizes) {
   return t.has(i) ? t.input(i) : t.filled(number, sizes);
 }
@@ -73,7 +73,7 @@ void batch_norm(Translator& t) {
                  {attribute("epsilon", t.number("eps"))}));
 }
 
-// Scale or shift (channels), shaped to broadcast along the channels of x.
+// Returns a scale or shift (channels), shaped to broadcast along the channels of x.
 Value along_channels(Translator& t, const Value& vector) {
   std::vector<int64_t> sizes(static_cast<size_t>(t.ndim(0) - 1), 1);
   sizes[0] = t.fixed_size(0, 1);

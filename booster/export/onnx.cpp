@@ -67,8 +67,8 @@ Dimensions fixed(const Shape& sample) {
 
 constexpr int trace_count = 3;
 
-// The input's shape in a trace. Trace 0 has the sample's sizes. No batch has one row, whose size
-// would be lost among others.
+// Returns the input's shape in a trace. Trace 0 has the sample's sizes. No batch has one row, whose
+// size would be lost among others.
 std::vector<int64_t> shape_in(int trace, const Dimensions& dimensions) {
   constexpr int64_t batches[trace_count] = {2, 3, 5};
   std::vector<int64_t> shape = {batches[trace]};
@@ -126,7 +126,7 @@ std::string name_of_dimension(size_t i, size_t count, bool are_indices) {
   return fmt::format("size_{}", i + 1);
 }
 
-// A number, the name of the input's size that it equals, or a name of its own.
+// Returns a number, the name of the input's size that it equals, or a name of its own.
 std::string written(const Varying& size, const std::map<Varying, std::string>& names, int dim) {
   if (onnx::is_constant(size)) return std::to_string(size[0]);
   const auto name = names.find(size);
@@ -168,7 +168,7 @@ Graph traced_graph(const Model& model, const Shape& sample, Inputs& inputs) {
   return graph_of(traces_of(model, fixed(sample), inputs), inputs.are_indices());
 }
 
-// The first floating tensor of the model, whose dtype and device its input has.
+// Returns the first floating tensor of the model, whose dtype and device its input has.
 Tensor first_weight(const Model& model) {
   for (const auto& [name, tensor] : model.state_dict()) {
     check(name != input_name && name != output_name,

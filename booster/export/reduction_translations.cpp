@@ -9,7 +9,7 @@ namespace {
 using Value = Graph::Value;
 using Sizes64 = std::vector<int64_t>;
 
-// The dimensions that are reduced, from 0: all if the op names none.
+// Returns the dimensions that are reduced, from 0: all if the op names none.
 Sizes64 reduced_dims(Translator& t) {
   Sizes64 dims = t.integers("dims");
   if (dims.empty()) {
@@ -52,7 +52,7 @@ Translation reduction(const char* operation) {
   };
 }
 
-// The mean of squared deviations; n - 1 divides if it is unbiased, but not less than 0.
+// Returns the mean of squared deviations; n - 1 divides if it is unbiased, but not less than 0.
 Value variance(Translator& t) {
   const Sizes64 dims = reduced_dims(t);
   const bool keep_dims = t.integer("keep_dims");

@@ -20,7 +20,7 @@ struct TranslationRow {
 // Returns null if there is none.
 const Translation* translation_of(const std::string& op);
 
-// The rows, by subject.
+// Returns the rows, by subject.
 std::vector<TranslationRow> elementwise_translations();
 std::vector<TranslationRow> shape_translations();
 std::vector<TranslationRow> reduction_translations();

@@ -190,7 +190,7 @@ Value Translator::value(int number) {
   return made;
 }
 
-// A constant that the pass made: the same in every trace, or a function of sizes.
+// Returns a constant that the pass made: the same in every trace, or a function of sizes.
 Value Translator::constant_of(int number) {
   const TracedValue& first = traced(number);
   if (!first.weight.empty()) return graph_.weight(first.weight, first.constant);

@@ -58,11 +58,11 @@ class Translator {
   }
   Graph& graph() { return graph_; }
   Value converted(const Value& value, Kind from, Kind to);
-  // A constant without dimensions.
+  // Returns a constant without dimensions.
   Value constant(double number, Kind kind);
-  // A constant of these sizes, all elements the same.
+  // Returns a constant of these sizes, all elements the same.
   Value filled(double number, const std::vector<int64_t>& sizes);
-  // A vector of one element, and of several.
+  // Returns a vector of one element, and of several.
   Value size(const Varying& numbers);
   Value sizes(const std::vector<Varying>& numbers);
   // x, whose sizes are `from`, with the sizes `to`.

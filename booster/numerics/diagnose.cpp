@@ -188,7 +188,7 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
     begin_step();
   }
 
-  // Those of this thread and of all others.
+  // Returns the findings of this thread and of all others.
   Findings findings() const {
     const std::lock_guard lock(mutex_);
     Findings all = findings_;

@@ -23,7 +23,7 @@ void add_gradient(ParameterHealth& health, double true_value, double loss_scale)
   if (std::isfinite(magnitude)) health.largest = std::max(health.largest, magnitude);
 }
 
-// True if adding `update` to a weight of that dtype does not change it (or may not: a tie).
+// Returns true if adding `update` to a weight of that dtype does not change it (or may not: a tie).
 bool is_lost(double weight, double update, DType dtype) {
   return std::fabs(update) < unit_in_last_place(weight, dtype) / 2;
 }

@@ -22,7 +22,7 @@
 
 namespace booster::numerics {
 
-// "[PRECISION] in [device=cpu, ..."
+// Returns "[PRECISION] in [device=cpu, ..."
 std::string precision_line(const std::string& op, const std::string& tensor, const Tensor& x,
                            const Statistics& statistics);
 

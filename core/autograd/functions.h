@@ -115,20 +115,21 @@ Tensor contiguous(const Tensor& x);
 Tensor channels_last(const Tensor& x);
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim = 0);
 Tensor stack(const std::vector<Tensor>& tensors, int64_t dim = 0);
-// Parts of `size`, the last perhaps shorter; or of these sizes, whose sum must be the dimension's.
-// One node of the tape for all parts.
+// Returns parts of `size`, the last perhaps shorter; or of these sizes, whose sum must be the
+// dimension's. One node of the tape for all parts.
 std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim = 0);
 std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim = 0);
-// At most `count` parts, all of the same size but the last.
+// Returns at most `count` parts, all of the same size but the last.
 std::vector<Tensor> chunk(const Tensor& x, int64_t count, int64_t dim = 0);
-// Every slice of size 1, without that dimension; one node too.
+// Returns every slice of size 1, without that dimension; one node too.
 std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0);
 // Python's x[start:end:step] in that dimension: negative positions count from the end, positions
 // outside are clamped. step >= 1.
 Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start,
              std::optional<int64_t> end = {}, int64_t step = 1);
 Tensor flip(const Tensor& x, const std::vector<int64_t>& dims);
-// The elements at equal positions in two dimensions, as a new last dimension of the smaller size.
+// Returns the elements at equal positions in two dimensions, as a new last dimension of the smaller
+// size.
 Tensor diagonal(const Tensor& x, int64_t dim0 = 0, int64_t dim1 = 1);
 // Adds borders of `value` before and after the last dimension, the one before it, ...: {left,
 // right, top, bottom}. Negative sizes crop.
@@ -142,7 +143,7 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
 // Of matrices (..., rows, columns): tril zeroes the elements above the diagonal, triu those below.
 Tensor tril(const Tensor& x, int64_t diagonal = 0);
 Tensor triu(const Tensor& x, int64_t diagonal = 0);
-// i64 (index shape..., classes). Error for an index outside.
+// Returns i64 (index shape..., classes). Throws for an index outside.
 Tensor one_hot(const Tensor& index, int64_t classes);
 // Slices of a dimension at positions (n), i64 or i32. Error for a position out of range.
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);
@@ -162,9 +163,9 @@ Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tens
 // nan counts as the largest, and gradients go to the elements at the indices.
 std::pair<Tensor, Tensor> sort(const Tensor& x, int64_t dim = -1, bool descending = false);
 Tensor argsort(const Tensor& x, int64_t dim = -1, bool descending = false);
-// The k largest (or smallest), in order.
+// Returns the k largest (or smallest), in order.
 std::pair<Tensor, Tensor> topk(const Tensor& x, int64_t k, int64_t dim = -1, bool largest = true);
-// Prefix sums along dim; i64 for integers.
+// Returns the prefix sums along dim; i64 for integers.
 Tensor cumsum(const Tensor& x, int64_t dim);
 
 // --- reductions; over all dimensions if none are given
@@ -177,7 +178,7 @@ Tensor var(const Tensor& x, const std::vector<int64_t>& dims, bool unbiased = tr
 // Ties share the gradient.
 Tensor amax(const Tensor& x, const std::vector<int64_t>& dims = {}, bool keep_dims = false);
 Tensor amin(const Tensor& x, const std::vector<int64_t>& dims = {}, bool keep_dims = false);
-// Values and i64 indices; the gradient goes only to the element at that index.
+// Returns values and i64 indices; the gradient goes only to the element at that index.
 std::pair<Tensor, Tensor> max(const Tensor& x, int64_t dim, bool keep_dim = false);
 std::pair<Tensor, Tensor> min(const Tensor& x, int64_t dim, bool keep_dim = false);
 Tensor argmax(const Tensor& x, int64_t dim, bool keep_dim = false);
@@ -189,7 +190,7 @@ Tensor argmax(const Tensor& x);
 Tensor argmin(const Tensor& x);
 Tensor logsumexp(const Tensor& x, int64_t dim, bool keep_dim = false);
 Tensor logsumexp(const Tensor& x, const std::vector<int64_t>& dims, bool keep_dims = false);
-// The square root of var.
+// Returns the square root of var.
 Tensor stddev(const Tensor& x, const std::vector<int64_t>& dims, bool unbiased = true,
               bool keep_dims = false);
 // (sum |x|^p)^(1 / p); p = inf: the largest |x|, p = -inf: the smallest, p = 0: the count of
@@ -197,7 +198,7 @@ Tensor stddev(const Tensor& x, const std::vector<int64_t>& dims, bool unbiased =
 Tensor norm(const Tensor& x);
 Tensor norm(const Tensor& x, const std::vector<int64_t>& dims, bool keep_dims = false,
             double p = 2);
-// True where x is neither infinite nor nan.
+// Returns true where x is neither infinite nor nan.
 Tensor isfinite(const Tensor& x);
 Tensor isnan(const Tensor& x);
 

@@ -25,7 +25,7 @@ class MemoryOrder {
     for (int i = 0; i < n; ++i) places_[order[i]] = i;
     x_ = permute(given, order);
   }
-  // The given tensor, or a view of it.
+  // Returns the given tensor, or a view of it.
   const Tensor& x() const { return x_; }
   // Returns x()'s dimension that is the given tensor's `dim`, which counts from 0.
   int place(int dim) const { return places_.empty() ? dim : places_[dim]; }

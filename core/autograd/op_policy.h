@@ -119,9 +119,9 @@ DType dtype_under_policy(Op op, Device device);
 // Returns whether the policy requires an f32 result of this op from 16-bit arguments.
 bool wants_f32_result(Op op, const Tensor& argument);
 
-// A differentiable cast (the gradient is cast back). Returns x itself if it already has that dtype.
-// Casts of leaves made under a policy with cache_casts are shared within the region. The converted
-// values are kept across regions until the leaf's version changes.
+// Casts x; the gradient is cast back. Returns x itself if it already has that dtype. Casts of
+// leaves made under a policy with cache_casts are shared within the region. The converted values
+// are kept across regions until the leaf's version changes.
 Tensor cast(const Tensor& x, DType dtype);
 
 // Returns the dtype for the gradient of a layer's weight or bias that a policy may have cast; the
@@ -179,7 +179,7 @@ class CustomForward {
   // (differentiably) and the forward runs without a policy. Without a policy nothing is cast.
   explicit CustomForward(std::initializer_list<Tensor*> arguments,
                          std::optional<DType> cast_inputs = std::nullopt);
-  // The policy that backward must run under.
+  // Returns the policy that backward must run under.
   PolicyMemory memory() const { return PolicyMemory(current_policy()); }
 
  private:

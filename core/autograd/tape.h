@@ -119,7 +119,7 @@ class Node : public Counted {
   // Leaves that `backward` reaches by a pass of its own, beyond inputs(). Their gradients are not
   // complete before it has run.
   virtual std::span<const Edge> leaves_inside() const { return {}; }
-  // The leaf whose gradient this node collects; null for calls.
+  // Returns the leaf whose gradient this node collects; null for calls.
   virtual const Tensor* leaf() const { return nullptr; }
 
   // Hooks on the gradients of the outputs (see register_grad_hook).

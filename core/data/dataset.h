@@ -23,13 +23,13 @@ class RandomStream {
   RandomStream(uint64_t seed, uint64_t epoch, uint64_t index);
 
   uint32_t bits();
-  // Uniform in [low, high).
+  // Draws uniformly from [low, high).
   double uniform(double low = 0, double high = 1);
-  // A uniform integer of 0 .. n - 1; n is from 1 to 2^32.
+  // Returns a uniform integer of 0 .. n - 1; n is from 1 to 2^32.
   int64_t below(int64_t n);
-  // Normal with mean 0 and variance 1, by Box and Muller.
+  // Draws from the normal distribution with mean 0 and variance 1, by Box and Muller.
   double normal();
-  // From Beta(a, b), which is in [0, 1]; a and b more than 0, however small.
+  // Draws from Beta(a, b), which is in [0, 1]; a and b more than 0, however small.
   double beta(double a, double b);
 
  private:
@@ -79,7 +79,7 @@ class Sample {
   // Writes the image to `to`, contiguous.
   void write(void* to) const;
   const Tensor& label() const { return label_; }
-  // The name of the image's file, if it has one, for messages.
+  // Returns the name of the image's file, if it has one, for messages.
   std::string name() const;
 
  private:
@@ -94,7 +94,7 @@ class Dataset {
   // Returns sample `index` of 0 .. size() - 1, augmented with draws from `random` only. Throws an
   // error of kind data for a bad file.
   virtual Sample load(int64_t index, RandomStream& random) const = 0;
-  // Kept in checkpoints, which resume only on data of the same identity.
+  // Returns the identity that checkpoints keep, which resume only on data of the same identity.
   virtual DatasetIdentity identity() const { return {.samples = size()}; }
 };
 

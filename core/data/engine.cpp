@@ -129,7 +129,7 @@ std::vector<BadImage> Engine::bad_images() const {
   return list;
 }
 
-// The position at which the next begin() starts.
+// Returns the position at which the next begin() starts.
 LoaderState Engine::upcoming() const { return next_.value_or(LoaderState{now_.epoch + 1, 0}); }
 
 void Engine::prepare() {

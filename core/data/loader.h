@@ -27,12 +27,12 @@ namespace booster {
 class Sampler {
  public:
   virtual ~Sampler() = default;
-  // The number of indices in an epoch.
+  // Returns the number of indices in an epoch.
   virtual int64_t size() const = 0;
   virtual std::vector<int64_t> indices(uint64_t epoch) const = 0;
-  // How often the sample at this place of indices() has occurred earlier in the epoch, on any rank.
-  // Each occurrence is augmented with other random numbers. 0 for samplers that do not repeat
-  // samples on purpose.
+  // Returns how often the sample at this place of indices() has occurred earlier in the epoch, on
+  // any rank. Each occurrence is augmented with other random numbers. 0 for samplers that do not
+  // repeat samples on purpose.
   virtual int64_t repeat(int64_t /*place*/) const { return 0; }
 };
 
@@ -219,14 +219,14 @@ class DataLoader {
   LoaderState state() const;
   void load_state(LoaderState state);
 
-  // The weight of the current batch; 1 after the loop. With `join`: the batch's samples relative to
-  // their mean over the ranks. The mean over ranks of losses times this weight is the mean over all
-  // samples.
+  // Returns the weight of the current batch; 1 after the loop. With `join`: the batch's samples
+  // relative to their mean over the ranks. The mean over ranks of losses times this weight is the
+  // mean over all samples.
   double weight() const;
 
   // Seconds that the consumer has waited for data since the loader was created.
   double wait_seconds() const;
-  // Skipped images so far, each once, by index.
+  // Returns the skipped images so far, each once, by index.
   std::vector<BadImage> bad_images() const;
 
  private:

@@ -13,7 +13,8 @@ void optional_shape(const char* op, const char* name, const Tensor& x, const Sha
 // Checks that the argument is undefined or has x's dtype; matrix products and convolutions do not
 // mix dtypes.
 void same_dtype(const char* op, const char* name, const Tensor& argument, const Tensor& x);
-// As same_dtype, but f32 is also allowed with a 16-bit x: scales and shifts of a normalisation.
+// Checks like same_dtype, but also allows f32 with a 16-bit x: scales and shifts of a
+// normalisation.
 void parameter_dtype(const char* op, const char* name, const Tensor& argument, const Tensor& x);
 // Returns class indices or positions as dense i64.
 Tensor indices(const char* op, const char* name, const Tensor& x);

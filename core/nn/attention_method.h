@@ -27,7 +27,7 @@ struct AttentionResult {
 class AttentionMethod {
  public:
   virtual ~AttentionMethod() = default;
-  // How many blocks of keys a query sees, each as long as this rank's keys.
+  // Returns how many blocks of keys a query sees, each as long as this rank's keys.
   virtual int runs_of_keys() const { return 1; }
   virtual AttentionResult forward(const Tensor& q, const Tensor& k, const Tensor& v,
                                   const AttentionCall& call) const;
@@ -40,7 +40,7 @@ class AttentionMethod {
   AttentionMethod() = default;
 };
 
-// The kernels' attention; the default.
+// Returns the kernels' attention; the default.
 std::shared_ptr<const AttentionMethod> plain_attention();
 // Sets what this thread's attention() and attention_packed() use from now on; null: the kernels.
 void set_attention_method(std::shared_ptr<const AttentionMethod> method);

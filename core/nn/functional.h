@@ -242,8 +242,8 @@ struct AttentionOptions {
 // joining the heads is a view. A query whose keys are all masked gives zeros. k and v may have
 // fewer heads, which divide q's: consecutive heads of queries then share one of keys.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options = {});
-// Self-attention of qkv (batch, tokens, 3, heads, head size), the layout that one linear layer
-// writes. Returns (batch, tokens, heads * head size). Copies nothing, forward or backward.
+// Computes self-attention of qkv (batch, tokens, 3, heads, head size), the layout that one linear
+// layer writes. Returns (batch, tokens, heads * head size). Copies nothing, forward or backward.
 Tensor attention_packed(const Tensor& qkv, AttentionOptions options = {});
 
 // --- tables and noise (embedding.cpp, dropout.cpp)
@@ -275,8 +275,8 @@ void ones(Tensor x);
 void constant(Tensor x, double value);
 void uniform(Tensor x, double low = 0, double high = 1, Generator& generator = default_generator());
 void normal(Tensor x, double mean = 0, double std = 1, Generator& generator = default_generator());
-// A normal distribution truncated to [low, high] (absolute bounds, not standard deviations), drawn
-// exactly by the inverse of its cumulative distribution.
+// Draws from a normal distribution truncated to [low, high] (absolute bounds, not standard
+// deviations), drawn exactly by the inverse of its cumulative distribution.
 void truncated_normal(Tensor x, double mean = 0, double std = 1, double low = -2, double high = 2,
                       Generator& generator = default_generator());
 

@@ -300,7 +300,8 @@ class Sequential : public Module {
   Module& operator[](int64_t i) const;
   int link_count() const override;
   Link link(int i) const override;
-  // A tensor plan, if it is a chain: linear layers in pairs, with elementwise functions between.
+  // Returns a tensor plan, if it is a chain: linear layers in pairs, with elementwise functions
+  // between.
   ModuleTraits traits() const override;
 
  private:

@@ -91,7 +91,7 @@ class Module : public std::enable_shared_from_this<Module> {
   // Returns what plugins, the planner and files of weights may know about this model
   // (core/nn/module_traits.h); nothing unless a class overrides it.
   virtual ModuleTraits traits() const;
-  // The name that messages and descriptions print. The library decides nothing by it.
+  // Returns the name that messages and descriptions print. The library decides nothing by it.
   const std::string& kind() const { return kind_; }
   // Returns the options that a description prints in brackets: "192, 576, bias=true".
   virtual std::string options() const { return ""; }

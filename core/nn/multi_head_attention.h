@@ -30,7 +30,8 @@ class MultiHeadAttention : public Module {
  private:
   Tensor forward(const Tensor& x) override;
   AttentionOptions attention_options(const Tensor& mask) const;
-  // Third 0, 1 or 2 of the input projection, split into heads: (batch, heads, tokens, head size).
+  // Returns third 0, 1 or 2 of the input projection, split into heads: (batch, heads, tokens, head
+  // size).
   Tensor projected(const Tensor& x, int third) const;
   MultiHeadAttentionOptions options_;
 };

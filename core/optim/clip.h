@@ -7,7 +7,7 @@
 
 namespace booster {
 
-// The p-norm of all gradients as one vector: f64, no dimensions.
+// Returns the p-norm of all gradients as one vector: f64, no dimensions.
 Tensor gradient_norm(const std::vector<Tensor>& gradients, double power = 2);
 // min(1, max_norm / (norm + 1e-6)) as f64, no dimensions, for kernels::StepControl.
 Tensor clip_factor(const Tensor& norm, double max_norm);

@@ -44,7 +44,7 @@ struct OptimizedParameter {
   ElementRange owned() const { return part.value_or(all()); }
   bool is_owned_whole() const { return owned() == all(); }
   Shape flat_shape() const { return {owned().size()}; }
-  // Device of the kept tensors.
+  // Returns the device of the kept tensors.
   Device home() const { return kept_on.value_or(tensor.device()); }
   Shape kept_shape() const { return is_owned_whole() ? tensor.shape() : flat_shape(); }
   // Returns the elements `wanted` of a dense tensor that holds the elements `held`: the tensor
@@ -112,7 +112,7 @@ struct Optimizer::Body {
   void make_masters();
   OptimizedParameter& find(const char* what, const std::string& name);
   Device device() const { return groups[0].parameters[0].tensor.device(); }
-  // Device on which steps run.
+  // Returns the device on which steps run.
   Device home() const { return kept_on.value_or(device()); }
   std::vector<Tensor> gradients() const;
   // Throws if a boosted training keeps the gradients; see check_not_kept.

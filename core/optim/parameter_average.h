@@ -54,7 +54,7 @@ class ParameterAverage {
 
   // Returns the decay of an update in this step; 0 in the first.
   double decay(std::optional<int64_t> step = {}) const;
-  // By parameter, this rank's owned part of each average; shares memory with the optimizer.
+  // Returns this rank's owned part of each average, by parameter; shares memory with the optimizer.
   std::map<std::string, Tensor> state_dict() const;
   // Copies the averages in, all or none: an error names the parameter that is missing, unknown or
   // of another shape.

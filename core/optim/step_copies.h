@@ -32,8 +32,8 @@ class StepCopies {
   Tensor update(const Tensor& x);
   // As read, for a tensor that the step only writes: a copy has arbitrary values at first.
   Tensor overwrite(const Tensor& x);
-  // Whether any copies were written. give_back() copies their values to the originals; do not call
-  // it after a step that changed nothing.
+  // Returns whether any copies were written. give_back() copies their values to the originals; do
+  // not call it after a step that changed nothing.
   bool wrote_any() const { return !written_.empty(); }
   void give_back() const;
 

@@ -41,21 +41,21 @@ inline constexpr size_t max_states = 3;
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
-  // The rule's name, such as "sgd" or "adamw": starts every message and marks saved state.
+  // Returns the rule's name, such as "sgd" or "adamw": starts every message and marks saved state.
   virtual const char* name() const = 0;
   virtual std::vector<OptionRange> options() const = 0;
   // Checks rules between options; errors name both.
   virtual void check_together(const OptimizerOptions&) const {}
-  // Names of a parameter's state tensors under these options; at most max_states.
+  // Returns the names of a parameter's state tensors under these options; at most max_states.
   virtual std::vector<std::string> state_names(const OptimizerOptions& options) const = 0;
-  // True if all parameters of a group share the group's count of steps.
+  // Returns true if all parameters of a group share the group's count of steps.
   virtual bool counts_by_group() const { return false; }
-  // The global gradient norm to which the rule itself clips; 0: it does not clip.
+  // Returns the global gradient norm to which the rule itself clips; 0: it does not clip.
   virtual double max_grad_norm(const OptimizerOptions&) const { return 0; }
   // Options as the rule's kernels read them.
   virtual kernels::StepNumbers numbers(const OptimizerOptions& options) const = 0;
-  // True if the rule's step needs sums of squares over whole parameters, which prepare_step writes
-  // to GroupStep::squares.
+  // Returns true if the rule's step needs sums of squares over whole parameters, which prepare_step
+  // writes to GroupStep::squares.
   virtual bool sums_squares() const { return false; }
   // Run the rule's kernels for a group, prepare_step first.
   virtual void prepare_step(const GroupStep&) const {}
@@ -100,7 +100,7 @@ class GroupOptions {
   GroupOptions(OptimizerOptions numbers) : numbers_(std::move(numbers)) {}
   // Throws if an option is given twice, if betas are not two, or if another option has two numbers.
   GroupOptions(std::initializer_list<Named> options);
-  // The options under the optimizer's own names.
+  // Returns the options under the optimizer's own names.
   const OptimizerOptions& numbers() const { return numbers_; }
 
  private:

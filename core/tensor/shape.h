@@ -39,7 +39,7 @@ class Shape {
   void insert(int at, int64_t size);
   void erase(int at);
 
-  // Product of all sizes; 1 for a scalar. Throws if it exceeds 64 bits.
+  // Returns the product of all sizes; 1 for a scalar. Throws if it exceeds 64 bits.
   int64_t numel() const {
     int64_t n = 1;
     bool exceeds = false;

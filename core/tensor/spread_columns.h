@@ -29,7 +29,7 @@ struct SpreadColumns {
   std::shared_ptr<const ColumnRanks> ranks;
 };
 
-// Off the tape. The part is dense, and must not be written from now on.
+// Works off the tape. The part is dense and must not be written from now on.
 Tensor spread_over_ranks(const SpreadColumns& columns);
 // Returns what x was spread from, as long as nothing has read or written it; the part has x's shape
 // except for the columns. Works for views that only split or merge dimensions before the last.

@@ -73,9 +73,9 @@ class WorkRecorder;  // core/tensor/work_recorder.h
 // detect a changed saved value.
 struct Storage : Counted {
   Storage(Device device, int64_t bytes);
-  // Storage that has no memory yet.
+  // Makes a storage that has no memory yet.
   Storage(Device device, int64_t bytes, std::unique_ptr<Absence> absence);
-  // Memory owned by the caller; `owner` is called when the last tensor releases it.
+  // Wraps memory owned by the caller. Calls `owner` when the last tensor releases it.
   Storage(Device device, void* data, int64_t bytes, std::function<void()> owner);
   ~Storage() override;
 

@@ -76,10 +76,10 @@ class Tensor {
   Device device() const { return body_of("device").storage->device; }
   int64_t bytes() const { return numel() * size_of(dtype()); }
   bool is_contiguous() const;
-  // True if both are views of the same storage.
+  // Returns true if both are views of the same storage.
   bool shares_storage(const Tensor& other) const;
 
-  // Pointer to the first element, on the tensor's device.
+  // Returns a pointer to the first element, on the tensor's device.
   void* data() const {
     const TensorBody& body = body_of("data");
     if (!body.storage->has_memory()) [[unlikely]]
@@ -237,9 +237,9 @@ Tensor ones(const Shape& shape, TensorOptions options = {});
 Tensor full(const Shape& shape, double value, TensorOptions options = {});
 // 0, 1, ..., n - 1
 Tensor arange(int64_t n, TensorOptions options = {.dtype = DType::i64});
-// n values at equal distances, both ends included; only the first if n is 1.
+// Returns n values at equal distances, both ends included; only the first if n is 1.
 Tensor linspace(double first, double last, int64_t n, TensorOptions options = {});
-// Fresh dense memory with x's shape, dtype and device.
+// Returns fresh dense memory with x's shape, dtype and device.
 Tensor empty_like(const Tensor& x);
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
@@ -277,7 +277,7 @@ struct NamedTensor {
 
 using Parameters = std::vector<NamedTensor>;
 
-// True for a dotted name that is `part` or lies below it: "encoder.norm" lies in "encoder".
+// Returns true for a dotted name that is `part` or lies below it: "encoder.norm" lies in "encoder".
 inline bool lies_in(const std::string& name, const std::string& part) {
   return name == part || (name.starts_with(part) && name[part.size()] == '.');
 }
@@ -299,7 +299,7 @@ namespace untracked {
 // Returns a view with any shape, strides and offset (in elements, from the start of the storage).
 // Throws if it leaves the storage.
 Tensor strided(const Tensor& x, const Shape& shape, const Shape& strides, int64_t offset);
-// One size may be -1. Returns a view where strides allow, else a copy.
+// Returns a view where strides allow, else a copy. One size may be -1.
 Tensor reshape(const Tensor& x, const Shape& shape);
 Tensor permute(const Tensor& x, const std::vector<int>& order);
 Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1);

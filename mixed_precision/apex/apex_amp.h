@@ -75,11 +75,12 @@ class ApexAmp {
   Tensor scale(const Tensor& loss);
   Tensor unscale();
   void end_loss();
-  // The factor that still applies to gradients that delay_unscale left scaled; undefined: none.
+  // Returns the factor that still applies to gradients that delay_unscale left scaled; undefined:
+  // none.
   Tensor pending_inverse(const Optimizer& optimizer) const;
   // Unscales such gradients now, and keeps the result of its check for the step.
   void unscale_now(const Optimizer& optimizer);
-  // The factor that this pass's loss was multiplied by at the time; undefined: none.
+  // Returns the factor that this pass's loss was multiplied by at the time; undefined: none.
   Tensor scale_of_pass() const { return pass_.scale; }
   // The optimizer's gradients were dropped: they no longer count as scaled, and no step is skipped.
   void abandon(const Optimizer& optimizer);
@@ -106,13 +107,14 @@ class ApexAmp {
   // the next loss, so that no step waits.
   void tell_overflows();
 
-  // The loss scaler of a loss. Throws for an unknown loss_id.
+  // Returns the loss scaler of a loss. Throws for an unknown loss_id.
   const LossScaler& scaler(int loss_id) const;
   // For the strategy: the scaled step of a loss (mixed_precision/scaling/scaled_step.h).
   ScaledStep& loss(int loss_id);
   const ScaledStep& loss(int loss_id) const;
   int losses() const { return options_.num_losses; }
-  // "loss_scaler0.loss_scale", "loss_scaler0.unskipped", ...; masters are in the optimizers' state.
+  // Returns "loss_scaler0.loss_scale", "loss_scaler0.unskipped", ...; masters are in the
+  // optimizers' state.
   PrecisionNumbers state() const;
   void load(const PrecisionNumbers& state);
 

@@ -40,7 +40,7 @@ class Fp8Linear : public LinearMethod {
   // Returns a fresh f32: not 0 if a quantized tensor was not finite since forget_non_finite().
   Tensor non_finite() const;
   void forget_non_finite();
-  // Tensors "fc1.fp8.input.scale" and so on, layer by layer.
+  // Returns the tensors "fc1.fp8.input.scale" and so on, layer by layer.
   StateDict state() const;
 
  private:

@@ -43,11 +43,11 @@ class Fp8ScaleTable {
   // Computes the next scales from the recorded magnitudes, and clears the magnitudes. A tensor
   // keeps its scale if it did not occur, or if its magnitude was 0 or not finite.
   void end_pass();
-  // One f32: not 0 if a magnitude since forget_non_finite() was not finite.
+  // Returns one f32: not 0 if a magnitude since forget_non_finite() was not finite.
   const Tensor& non_finite() const { return non_finite_; }
   void forget_non_finite() { non_finite_.zero_(); }
 
-  // The i-th tensor's state that a resumed run needs, sharing memory with the table.
+  // Returns the i-th tensor's state that a resumed run needs, sharing memory with the table.
   StateDict state(int64_t i, const std::string& prefix) const;
 
  private:

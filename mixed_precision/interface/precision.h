@@ -100,7 +100,7 @@ class PrecisionState {
 class Reporter : public NoteTaker {
  public:
   virtual ~Reporter() = default;
-  // The name in configs, notes and errors.
+  // Returns the name in configs, notes and errors.
   virtual const char* name() const = 0;
   // Returns the factor of the next loss; 1 without a loss scale. Throws for an unknown loss_id.
   virtual double loss_scale(int loss_id) const;

@@ -38,7 +38,7 @@ class PaddleRules {
   PaddleRules(PaddleLevel level, DType lower, const PaddleLists& lists = {});
 
   OpClass class_of(std::string_view name) const;
-  // Whether an op runs in f32 only because it has no 16-bit GPU kernel.
+  // Returns whether an op runs in f32 only because it has no 16-bit GPU kernel.
   bool lacks_kernel(std::string_view name) const;
   // Returns "white", "white fp16", "black", "extra black", "custom white", "custom black" or
   // "unlisted"; for the static graph also "white fp16 static" and "gray static".

@@ -34,14 +34,14 @@ struct PaddleSettings {
   LossScalePolicy scaler = {};
   std::vector<std::string> messages = {};  // for the user: behaviour that may surprise
 
-  // True for O2 without a guard: the model itself is converted.
+  // Returns true for O2 without a guard: the model itself is converted.
   bool converts_model() const { return level == PaddleLevel::O2 && !guard; }
 };
 
 // Throws for an unknown level or dtype, a number out of range, or incompatible options.
 PaddleSettings resolved(const FP16PaddleOptions& options);
 
-// All settings in one line: "level O1, dtype float16, init_loss_scaling 65536, ...".
+// Returns all settings in one line: "level O1, dtype float16, init_loss_scaling 65536, ...".
 std::string describe(const PaddleSettings& settings);
 
 }  // namespace booster

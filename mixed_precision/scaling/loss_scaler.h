@@ -39,10 +39,10 @@ LossScaleState first_state(const LossScalePolicy& policy);
 // Returns the state after one more step. Pure; LossScaler runs the same kernel on the device.
 LossScaleState next(const LossScalePolicy& policy, LossScaleState state, bool found_inf);
 
-// What `state.refused` means and what to do, as text for users; "" if nothing was refused.
+// Returns what `state.refused` means and what to do, as text for users; "" if nothing was refused.
 std::string diagnosis(const LossScaleState& state);
 
-// Whether losses can be multiplied by `scale` and gradients by its inverse, both in f32.
+// Returns whether losses can be multiplied by `scale` and gradients by its inverse, both in f32.
 bool is_usable_scale(double scale);
 
 // Returns the policy of another system's scaler: torch, apex, paddle_dynamic, paddle_static, fleet,
@@ -72,9 +72,9 @@ class LossScaler {
   // Puts the state on the device, where it stays. The first scale() does so if needed.
   void start(Device device);
   bool started() const { return scale_.defined(); }
-  // The current scale and its inverse, f32 on the device; undefined before start(). update() writes
-  // them in-place, so that a captured step can be replayed. Clone a value that must outlive an
-  // update.
+  // Returns the current scale and its inverse, f32 on the device; undefined before start().
+  // update() writes them in-place, so that a captured step can be replayed. Clone a value that must
+  // outlive an update.
   const Tensor& scale_tensor() const { return scale_; }
   const Tensor& inverse_tensor() const { return inverse_; }
   // Changes whenever the scale may have changed; counted on the host only.
@@ -93,11 +93,11 @@ class LossScaler {
   double get_scale() const { return state().scale; }
   // Replaces the scale; counters stay. Throws as load().
   void set_scale(double scale);
-  // What was refused since the start, or "".
+  // Returns what was refused since the start, or "".
   std::string diagnosis() const { return booster::diagnosis(state()); }
   // Throws if the scale cannot be used; nothing changes then.
   void load(const LossScaleState& state);
-  // The state by name: scale, good_steps, bad_steps.
+  // Returns the state by name: scale, good_steps, bad_steps.
   std::map<std::string, double> state_dict() const;
   // Loads all values or none; throws if one is missing or invalid.
   void load_state_dict(const std::map<std::string, double>& state);
@@ -136,7 +136,7 @@ struct GradScalerOptions {
 class ScaledStepReport {
  public:
   explicit ScaledStepReport(Tensor found_inf = {}) : found_inf_(std::move(found_inf)) {}
-  // True if a gradient was not finite, so that nothing changed.
+  // Returns true if a gradient was not finite, so that nothing changed.
   bool skipped() const { return found_inf_.defined() && found_inf_.item() != 0; }
 
  private:
@@ -187,7 +187,7 @@ class GradScaler {
   // --- these wait for the device
   double get_scale() const;
   int64_t growth_tracker() const;
-  // What was refused since the start and why, or "".
+  // Returns what was refused since the start and why, or "".
   std::string diagnosis() const { return scaler_.diagnosis(); }
   // torch's keys; empty if disabled.
   std::map<std::string, double> state_dict() const;

@@ -38,7 +38,7 @@ class ScaledStep {
   // Makes gradients in memory true, and f32 for 16-bit parameters if it widens. Does nothing if
   // they are true. Throws as begin().
   void unscale(Optimizer& optimizer);
-  // The factor that still applies to gradients in memory; undefined if they are true.
+  // Returns the factor that still applies to gradients in memory; undefined if they are true.
   Tensor pending_inverse(const Optimizer& optimizer) const;
   // Returns the local verdict. Throws as begin().
   Verdict inspect(Optimizer& optimizer);

@@ -8,7 +8,7 @@
 
 namespace booster {
 
-// The options as a LossScaler's policy, a scaler with them, and its state under torch's keys
+// Return the options as a LossScaler's policy, a scaler with them, and its state under torch's keys
 // (scale, growth_factor, backoff_factor, growth_interval, _growth_tracker). Throw for an option out
 // of range, and for a missing key before anything changes.
 LossScalePolicy torch_loss_scale_policy(const GradScalerOptions& options);

@@ -34,7 +34,7 @@ class FP8 : public Precision {
   StateDict state_tensors() const override;
   bool state_differs_by_rank() const override { return !options_.reduce_amax; }
 
-  // Names of the layers that run in 8 bits.
+  // Returns the names of the layers that run in 8 bits.
   const std::vector<std::string>& layers() const { return layers_; }
 
  private:

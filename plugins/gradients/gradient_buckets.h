@@ -44,7 +44,7 @@ class GradientBuckets {
 
   int64_t parameters() const { return static_cast<int64_t>(slots_.size()); }
   int64_t count() const { return static_cast<int64_t>(buckets_.size()); }
-  // The window of a parameter's gradient; undefined if the parameter is in no bucket.
+  // Returns the window of a parameter's gradient; undefined if the parameter is in no bucket.
   const Tensor& window(int64_t parameter) const { return slots_[parameter].window; }
 
   // --- a pass that exchanges its gradients

@@ -69,8 +69,8 @@ class ShardedGradients {
   OperationTag tag_of(const Bucket& bucket) const {
     return OperationTag::of(OperationTag::bucket, slots_[bucket.members[0]].bucket, training_);
   }
-  // The members without a local gradient. A rank without a gradient receives no part of it, so all
-  // ranks must lack the same ones.
+  // Returns the members without a local gradient. A rank without a gradient receives no part of it,
+  // so all ranks must lack the same ones.
   AbsentMembers absent_in(const Bucket& bucket) const;
   void send(Bucket& bucket);
   // Waits for the sums, and starts the sums over the replicas.

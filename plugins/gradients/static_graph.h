@@ -27,7 +27,7 @@ class StaticGraph {
   void learn(const Parameters& parameters, const Group& group);
   // Parameters that some rank uses, roughly in the order of their gradients.
   const std::vector<int64_t>& order() const { return order_; }
-  // By parameter: whether this rank uses it.
+  // Returns for each parameter whether this rank uses it.
   const std::vector<bool>& used_here() const { return used_here_; }
   bool is_used_here(int64_t parameter) const {
     return parameter < static_cast<int64_t>(used_here_.size()) && used_here_[parameter];

@@ -14,7 +14,7 @@ struct RankParts {
   int64_t numel = 0;
   int ranks = 1;
 
-  // Elements of a part with its padding.
+  // Returns the elements of a part with its padding.
   int64_t padded() const { return (numel + ranks - 1) / ranks; }
   ElementRange of(int rank) const {
     return {std::min(numel, rank * padded()), std::min(numel, (rank + 1) * padded())};
@@ -38,7 +38,7 @@ class PackedParts {
   }
 
   size_t count() const { return tensors_.size(); }
-  // Elements that one rank holds.
+  // Returns the elements that one rank holds.
   int64_t part() const { return part_; }
   int64_t elements() const { return part_ * ranks_; }
   const RankParts& parts(size_t tensor) const { return tensors_[tensor]; }

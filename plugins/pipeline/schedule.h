@@ -22,7 +22,7 @@
 namespace booster {
 
 enum class PipelineStyle : uint8_t { gpipe, one_f_one_b, interleaved, zero_bubble };
-// "gpipe", "1f1b", "interleaved", "zero_bubble"
+// Returns "gpipe", "1f1b", "interleaved", "zero_bubble"
 const char* name_of(PipelineStyle style);
 // Throws with the nearest name for an unknown style.
 PipelineStyle pipeline_style_named(const std::string& name);

@@ -94,7 +94,7 @@ class GradientReceiver {
   GradientReceiver(Group group, int from) : group_(std::move(group)), from_(from) {}
   // Requests the gradient of `activation`.
   void expect(const Tensor& activation);
-  // The number of gradients requested and not yet taken.
+  // Returns the number of gradients requested and not yet taken.
   size_t waiting() const { return expected_.size(); }
   // Returns the first of them.
   Tensor take();

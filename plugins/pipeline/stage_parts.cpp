@@ -50,7 +50,7 @@ StagesOf stages_of_links(const Model& model, const StageCut& cut, int stages) {
   return users;
 }
 
-// One line per tensor: dtype, sizes, ":" and the name.
+// Returns one line per tensor: dtype, sizes, ":" and the name.
 std::string described(const StateDict& state) {
   std::string text;
   for (const auto& [name, tensor] : state) {

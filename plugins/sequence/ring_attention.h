@@ -27,7 +27,7 @@ class RingAttention : public AttentionMethod {
   // Returns the call for one rank's keys.
   AttentionCall on_keys_of(int rank, const AttentionCall& call, const Tensor& q,
                            const Tensor& k) const;
-  // Whether no query on this rank sees a key of that rank.
+  // Returns whether no query on this rank sees a key of that rank.
   bool is_hidden(int rank, const AttentionCall& call) const {
     return call.causal && rank > ranks_.rank();
   }

@@ -39,7 +39,7 @@ class RankSplit : public LayerSplit {
   const Group& group() const { return group_; }
 
  private:
-  // This rank's slice of x's last dimension, if x has all features; else x.
+  // Returns this rank's slice of x's last dimension, if x has all features; else x.
   Tensor own_features(const Tensor& x) const;
 
   Group group_;

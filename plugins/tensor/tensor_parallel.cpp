@@ -28,7 +28,7 @@ bool may_be_uneven(const LayerPlan& plan) {
   return plan.gather || plan.style == SplitStyle::vocabulary;
 }
 
-// Whether each rank gets units: as many as the others, unless parts may be uneven.
+// Returns whether each rank gets units: as many as the others, unless parts may be uneven.
 bool divides(const PlannedLayer& layer, int ranks) {
   const int64_t units = units_of(layer, layer.weight());
   if (!may_be_uneven(layer.plan)) return units % ranks == 0;

@@ -23,7 +23,7 @@ struct TensorCut {
   int dim = 0;
   int64_t groups = 1;
 
-  // The parts of one group.
+  // Returns the parts of one group.
   RankParts parts(int ranks) const { return {whole[dim] / groups, ranks}; }
   Shape part_shape(int rank, int ranks) const;
   // Returns the window of the whole that is the rank's part of group i.
@@ -49,9 +49,9 @@ class TensorParallel {
   void cut(const Model& model, const TensorPlan& plan, const SplitMaker& make);
 
   const Group& group() const { return group_; }
-  // Whether a parameter of the model is a part.
+  // Returns whether a parameter of the model is a part.
   bool is_cut(const Tensor& parameter) const;
-  // Whether the ranks sum their gradients of it, because its style is shared.
+  // Returns whether the ranks sum their gradients of it, because its style is shared.
   bool is_shared(const Tensor& parameter) const;
 
   // For checkpoints: as Plugin::join and split, within the group.

@@ -91,7 +91,7 @@ Option number_option(std::string name, double value, ValueRange range, std::stri
 Option text_option(std::string name, std::string value, std::string description);
 Option choice_option(std::string name, std::string value, std::vector<std::string> choices,
                      std::string description);
-// An option such as 128 or "dynamic"; `value` may be either.
+// Returns an option such as 128 or "dynamic"; `value` may be either.
 Option number_or_name_option(std::string name, nlohmann::json value, ValueRange range,
                              std::vector<std::string> names, std::string description);
 Option path_option(std::string name, std::string value, std::string description);
@@ -109,8 +109,8 @@ Option scalar_option(std::string name, std::string legal, std::string descriptio
 
 // Null unless given; if given, each member has a value.
 Option object_option(std::string name, OptionTable members, std::string description);
-// An object with any names, empty unless given; its values have these members. Alternatively the
-// path of a JSON file that holds it.
+// Returns an option for an object with any names, empty unless given; its values have these
+// members. Alternatively the path of a JSON file that holds it.
 Option table_option(std::string name, OptionTable members, std::string description);
 // Returns the same option without a default: null unless given.
 Option or_null(Option row);
@@ -227,8 +227,8 @@ class FieldTable {
   std::vector<FieldRow<Struct>> rows_;
 };
 
-// A row with a ready option, for a field that has another form in a config. A program may make its
-// default null, for a value that it learns later: the field then keeps the struct's.
+// Returns a row with a ready option, for a field that has another form in a config. A program may
+// make its default null, for a value that it learns later: the field then keeps the struct's.
 template <class Struct, class T>
 FieldRow<Struct> field(Option option, T Struct::*member) {
   const std::string name = option.name;
@@ -284,7 +284,7 @@ FieldRow<Struct> field(std::string name, std::vector<int64_t> Struct::*member, V
   return field(integers_option(std::move(name), Struct().*member, each, std::move(description)),
                member);
 }
-// A list of two numbers.
+// Returns the row of a list of two numbers.
 template <class Struct>
 FieldRow<Struct> field(std::string name, std::pair<double, double> Struct::*member,
                        ValueRange each, std::string description) {

@@ -93,8 +93,8 @@ Term term_of(const std::string& text, const Tensor& x) {
   return with_diagonals({x, written_out(text, dots)});
 }
 
-// The result without "->": the ellipsis, then all letters that occur once in the equation, in
-// alphabetical order.
+// Returns the result without "->": the ellipsis, then all letters that occur once in the equation,
+// in alphabetical order.
 Labels implicit_result(const Equation& equation, const std::vector<Term>& terms) {
   std::map<char, int> counts;
   for (const std::string& term : equation.terms)

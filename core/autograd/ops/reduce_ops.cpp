@@ -61,7 +61,7 @@ void note_reduction(const char* name, const Tensor& x, const Tensor& y,
     note_op(name, {x}, {y}, {{"dims", dims}, {"keep_dims", keep_dims}, {"unbiased", unbiased}});
 }
 
-// g back to x's shape and dtype, as a broadcast view where no factor changes it.
+// Returns g in x's shape and dtype, as a broadcast view where no factor changes it.
 Tensor spread(const Tensor& g, const Shape& kept, const Shape& shape, DType dtype) {
   return expand(cast(reshape(g, kept), dtype), shape);
 }
@@ -126,8 +126,8 @@ Tensor mean(const Tensor& given, const std::vector<int64_t>& dims, bool keep_dim
 
 namespace {
 
-// The dtype in which means of squares are computed: rounding every step to 16 bits would leave
-// little of a small spread.
+// Returns the dtype in which means of squares are computed: rounding every step to 16 bits would
+// leave little of a small spread.
 DType wide_dtype(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
 
 // x less the first number of each run that is reduced, which changes no measure of spread: the mean
@@ -279,8 +279,9 @@ Tensor norm_of(const Tensor& x, const std::vector<int64_t>& dims, double p) {
 
 namespace {
 
-// The largest |x| over dimensions, off the tape: by it x is divided before its squares are summed,
-// which overflow from 1e19 on in f32, and vanish below 1e-23. 1 where nothing can be divided by it.
+// Returns the largest |x| over dimensions, off the tape: by it x is divided before its squares are
+// summed, which overflow from 1e19 on in f32, and vanish below 1e-23. 1 where nothing can be
+// divided by it.
 Tensor size_of_largest(const Tensor& x, const std::vector<int64_t>& dims) {
   const Tensor one = scalar(1, {x.dtype(), x.device()});
   if (x.numel() == 0) return one;

@@ -50,8 +50,8 @@ class Archive {
   explicit Archive(const std::string& path);
 
   const std::string& path() const { return file_.path(); }
-  // Files, sorted by name; of several with one name, the last. A link to a file counts as that
-  // file.
+  // Returns the files, sorted by name; of several with one name, the last. A link to a file counts
+  // as that file.
   const std::vector<ArchiveMember>& members() const { return index_.members; }
   // Folders with an entry of their own; file names imply the others.
   const std::vector<std::string>& folders() const { return index_.folders; }

@@ -111,7 +111,7 @@ struct DecodeOptions {
 Image decode_image(std::span<const uint8_t> file, const std::string& name,
                    const DecodeOptions& options = {});
 
-// As decode_image, from a file, which must be a regular file.
+// Reads a regular file; otherwise as decode_image.
 Image load_image(const std::string& path, const DecodeOptions& options = {});
 
 // Encodes a JPEG with libjpeg's quality 1..100 (4:2:0 colour); returns the file's bytes.

@@ -26,8 +26,8 @@ class TiffReader {
   bool little_;
 };
 
-// The size in bytes of an integer of this TIFF type; 0 for other types. A single unsigned byte does
-// not count, as in Pillow.
+// Returns the size in bytes of an integer of this TIFF type; 0 for other types. A single unsigned
+// byte does not count, as in Pillow.
 size_t whole_number_bytes(uint32_t type) {
   enum : uint32_t { u16 = 3, u32 = 4, i8 = 6, i16 = 8, i32 = 9 };
   if (type == i8) return 1;

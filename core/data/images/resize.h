@@ -34,7 +34,7 @@ class Taps {
   int shrinks_by() const { return shrinks_by_; }
   int outputs() const { return outputs_; }
   int count() const { return count_; }
-  // The range of inputs that the outputs need.
+  // Returns the range of inputs that the outputs need.
   int input_begin() const { return input_begin_; }
   int input_end() const { return input_end_; }
   const int* first() const { return first_.data(); }
@@ -49,7 +49,7 @@ class Taps {
   std::vector<double> raw_;
 };
 
-// Whether the pass along y comes first.
+// Returns whether the pass along y comes first.
 bool vertical_first(const Taps& x, const Taps& y);
 
 // A window of an image: `data` points to the pixel (left, top).

@@ -16,8 +16,8 @@ struct Place {
   int width, height;
 };
 
-// The value of the magnitude's bin between `first` and `last`, in f32 as torch.linspace computes
-// it: from the nearer end.
+// Returns the value of the magnitude's bin between `first` and `last`, in f32 as torch.linspace
+// computes it: from the nearer end.
 double bin(const RandAugmentOptions& options, double first, double last) {
   const int bins = options.num_magnitude_bins, i = options.magnitude;
   const auto begin = static_cast<float>(first), end = static_cast<float>(last);

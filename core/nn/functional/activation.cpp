@@ -28,7 +28,7 @@ Tensor softmax_of_rows(const Tensor& x, Op op, DType result) {
                 });
 }
 
-// A contiguous tensor (outer, n, inner) as (outer, inner, n), for the CPU's kernel.
+// Returns a contiguous tensor (outer, n, inner) as (outer, inner, n), for the CPU's kernel.
 kernels::View columns_of(const Tensor& x, int d) {
   kernels::View view = x.view();
   const int64_t n = x.size(d), inner = x.view().strides[d];
@@ -41,8 +41,8 @@ kernels::View columns_of(const Tensor& x, int d) {
   return view;
 }
 
-// Whether the CPU's kernel takes x as columns. Where it returns false, x's rows need no copy, or
-// few long columns are faster as rows.
+// Returns whether the CPU's kernel takes x as columns. Where it returns false, x's rows need no
+// copy, or few long columns are faster as rows.
 bool runs_on_columns(const Tensor& x, int d) {
   if (x.device().type != DeviceType::cpu || x.numel() == 0 || x.size(d) == 1) return false;
   int64_t inner = 1;

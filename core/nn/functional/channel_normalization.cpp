@@ -28,7 +28,7 @@ Tensor as_kernels_take(const Tensor& x) {
   return x.device() == Device{} ? untracked::dense(x) : untracked::contiguous(x);
 }
 
-// Memory for the gradient of an optional parameter, if it is wanted.
+// Returns memory for the gradient of an optional parameter, if it is wanted.
 Tensor room_for(const Gradients& d, int i, const Saved& parameter) {
   return d.wanted(i) ? empty_like(parameter.get()) : Tensor();
 }
@@ -43,7 +43,7 @@ void check_running(const Tensor& x, const Tensor& mean, const Tensor& var, bool 
         training ? ", or neither" : " outside training");
 }
 
-// Running statistics as kernels need them: dense, in f32 or f64.
+// Returns running statistics as kernels need them: dense, in f32 or f64.
 Tensor kernel_statistics(const Tensor& running) {
   if (!running.defined() || !is_16_bit(running.dtype())) return dense(running);
   return untracked::cast(running, DType::f32);
@@ -115,7 +115,7 @@ BatchNormCall::BatchNormCall(const Tensor& input, const Tensor& running_mean,
   y = empty_in_order_of(values, x.dtype());
 }
 
-// True if relu, and a sum before it, would take a result of batch_norm as it is, unseen.
+// Returns true if relu, and a sum before it, would take a result of batch_norm as it is, unseen.
 bool relu_takes_any() {
   const OpPolicy* policy = current_policy();
   const auto takes_any = [&](Op op) { return (*policy)[op] == OpClass::untouched; };

@@ -91,8 +91,8 @@ Normalization normalization_of(const char* what, const Tensor& x, const Shape& n
           .rstd = empty({rows[0]}, statistics)};
 }
 
-// True if x + branch and the normalisation of the sum would both run in x's dtype, so that fusing
-// them gives the same numbers.
+// Returns true if x + branch and the normalisation of the sum would both run in x's dtype, so that
+// fusing them gives the same numbers.
 bool can_fuse(const Tensor& x, const Tensor& branch) {
   if (x.shape() != branch.shape() || promoted(x, branch) != x.dtype()) return false;
   if (!current_policy()) return true;

@@ -74,7 +74,7 @@ class LRScheduler {
 
   // Moves on to the next step's rate. Throws for a schedule that wants a metric.
   void step();
-  // As above for a schedule that wants a metric; throws for all others.
+  // The same for a schedule that wants a metric; throws for all others.
   void step(double metric);
   // As step(), unless the optimizer's step was skipped.
   template <class Report>

@@ -42,7 +42,7 @@ inline constexpr double f16_largest = 65504;
 // Returns the distance between x and the next value of that dtype (f16 or bf16) away from 0.
 double unit_in_last_place(double x, DType dtype);
 
-// "f16 (8, 192): 3 nan, 1 inf, largest finite 512"
+// Returns "f16 (8, 192): 3 nan, 1 inf, largest finite 512"
 std::string describe(const Tensor& x, const Statistics& statistics);
 
 }  // namespace booster::numerics

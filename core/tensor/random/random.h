@@ -74,8 +74,8 @@ void manual_seed(uint64_t seed);
 uint64_t set_random_stream(uint64_t number);
 uint64_t random_stream();
 
-// Values in [low, high), even after rounding to the dtype; low if both are equal. Throws for bounds
-// in the wrong order, or that the dtype does not hold.
+// Draws values in [low, high), even after rounding to the dtype; low if both are equal. Throws for
+// bounds in the wrong order, or that the dtype does not hold.
 Tensor uniform(const Shape& shape, double low = 0, double high = 1, TensorOptions options = {},
                Generator& generator = default_generator());
 // Throws for a negative std.
