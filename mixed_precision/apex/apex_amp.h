@@ -1,5 +1,5 @@
 // ApexAmp: Apex's amp for custom training loops, with any number of losses, models and optimizers.
-// FP16ApexMixedPrecision (built_in.h) is the same for use with a Booster.
+// With a Booster, use FP16ApexMixedPrecision (built_in.h).
 //
 //   ApexAmp amp({.opt_level = "O2", .num_losses = 2});
 //   amp.initialize({model}, {optimizer});
@@ -8,9 +8,9 @@
 //   amp.step(optimizer);
 //
 // scale_loss leaves true gradients: unscaled, in f32, added to earlier losses' gradients. It notes
-// an overflow on the device. The next step() of each named optimizer consumes that flag; with a
-// static scale infinities are applied, as in Apex. Only state(), load() and, at verbosity 2,
-// tell_overflows() wait for the device. For one thread.
+// an overflow in a flag on the device. The next step() of each named optimizer consumes the flag.
+// With a static scale the step applies infinities, as in Apex. Only state(), load() and, at
+// verbosity 2, tell_overflows() wait for the device. For one thread.
 #pragma once
 
 #include "core/nn/module.h"
@@ -39,8 +39,8 @@ class ApexAmp {
   ~ApexAmp();
   const ApexProperties& properties() const { return *properties_; }
 
-  // --- before initialize, for O1: an op by our name or torch's. Throw for an unknown op or a late
-  // call.
+  // --- before initialize, for O1: an op by our name or torch's. Throws for an unknown op, or after
+  // initialize.
   void register_half_function(const std::string& op);
   void register_float_function(const std::string& op);
   void register_promote_function(const std::string& op);
@@ -64,7 +64,7 @@ class ApexAmp {
   void scale_loss(const Tensor& loss, const std::vector<Optimizer>& optimizers,
                   const std::function<void(const Tensor& scaled)>& backward,
                   const ScaleLossOptions& options = {});
-  // The parts of scale_loss, for a caller that must act in between:
+  // Do the parts of scale_loss, for a caller that must act in between:
   //   begin_loss  sets earlier gradients aside
   //   scale       scales the loss, on the rank that has one; then backward runs
   //   unscale     makes the pass's gradients true, and returns a flag on the device on which ranks
@@ -80,9 +80,10 @@ class ApexAmp {
   Tensor pending_inverse(const Optimizer& optimizer) const;
   // Unscales such gradients now, and keeps the result of its check for the step.
   void unscale_now(const Optimizer& optimizer);
-  // Returns the factor that this pass's loss was multiplied by at the time; undefined: none.
+  // Returns the scale of this pass's loss; undefined: none.
   Tensor scale_of_pass() const { return pass_.scale; }
-  // The optimizer's gradients were dropped: they no longer count as scaled, and no step is skipped.
+  // Reports that the optimizer's gradients were dropped. They no longer count as scaled, and skip
+  // no step.
   void abandon(const Optimizer& optimizer);
   // Steps unless one of the optimizer's losses overflowed since the last step. Either way it drops
   // the gradients of parameters with masters. Throws if gradients are still scaled.
@@ -93,13 +94,12 @@ class ApexAmp {
     return optimizer.master_parameters();
   }
   // Returns a copy of the flag (one f32 on the device) that makes the optimizer's next step do
-  // nothing; it stays set until then, or until abandon(). Undefined if no check for overflow was
-  // made. Throws if gradients are still scaled.
+  // nothing. The flag stays set until that step, or until abandon(). Returns an undefined tensor if
+  // no check was made. Throws if gradients are still scaled.
   Tensor skip_of(const Optimizer& optimizer);
 
-  // --- verbosity 2
-  // Sets where lines go: "Float->Half (linear)" for each cast of O1, and the lines of
-  // tell_overflows. Default: standard error.
+  // --- verbosity 2 Sets the receiver of lines: "Float->Half (linear)" for each cast of O1, and the
+  // lines of tell_overflows. Default: standard error.
   void set_listener(std::function<void(const std::string& line)> listener);
   // Remembers the overflow flag of a loss whose scale is updated.
   void remember_overflow(int loss_id, const Tensor& found);
@@ -107,9 +107,9 @@ class ApexAmp {
   // the next loss, so that no step waits.
   void tell_overflows();
 
-  // Returns the loss scaler of a loss. Throws for an unknown loss_id.
+  // Returns the scaler of a loss. Throws for an unknown loss_id.
   const LossScaler& scaler(int loss_id) const;
-  // For the strategy: the scaled step of a loss (mixed_precision/scaling/scaled_step.h).
+  // Returns the scaled step of a loss (mixed_precision/scaling/scaled_step.h). For the strategy.
   ScaledStep& loss(int loss_id);
   const ScaledStep& loss(int loss_id) const;
   int losses() const { return options_.num_losses; }
@@ -121,7 +121,7 @@ class ApexAmp {
  private:
   struct Entry {
     Optimizer optimizer;
-    int scaled_by = -1;   // the loss whose delay_unscale left its gradients scaled; negative: none
+    int scaled_by = -1;   // loss whose delay_unscale left the gradients scaled; negative: none
     Tensor inverse = {};  // if scaled: the inverse of their scale
     int64_t generation = -1;  // generation of the loss's scaler at that time
     Tensor skip = {};         // not 0: the next step must do nothing; undefined: not checked
@@ -158,7 +158,7 @@ class ApexAmp {
   void check_function(std::vector<std::string>& functions, const std::string& op);
   Entry& entry(const Optimizer& optimizer);
   std::vector<Entry*> entries(const std::vector<Optimizer>& optimizers);
-  // Adds entries to the pass that were not named but have gradients now.
+  // Adds unnamed entries that now have gradients to the pass.
   void count_reached();
   void bring_to_scale(Entry& entry, const LossScaler& scaler) const;
   bool does_nothing() const;
@@ -175,8 +175,8 @@ class ApexAmp {
   bool initialized_ = false;
 };
 
-// --- Apex's decorators for O1, as wrappers and scopes. They have an effect only while an O1 policy
-// is active, in a forward pass at that level, as Apex's do only while its handle is active.
+// --- Apex's decorators for O1, as wrappers and scopes. They have an effect only in a forward pass
+// at level O1, as Apex's do only while its handle is active.
 //
 //   auto attention = half_function(my_attention);   // floating arguments are cast to f16
 //   {

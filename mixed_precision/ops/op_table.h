@@ -1,5 +1,5 @@
 // The original op lists of torch, Apex, Paddle and fp8 training, under the original names: data
-// files in tables/. Policies, `booster list ops` and `booster explain` all derive from them.
+// files in tables/. Policies, `booster list ops` and `booster explain` derive from them.
 //
 // Tables are built once and never change; any thread may read them.
 #pragma once
@@ -14,7 +14,7 @@ namespace booster {
 
 struct ListedOp {
   std::string name;       // "softmax"
-  std::string overload;   // the overload, "int"; empty for the default one
+  std::string overload;   // overload, such as "int"; empty for the default one
   OpClass op_class;       // its list's effect on the arguments
   std::string_view list;  // the original's name of the list, "fp32_set_opt_dtype"
 
@@ -49,8 +49,8 @@ const OpTable& apex_op_table();
 const OpTable& paddle_op_table();
 const OpTable& fp8_op_table();
 
-// Returns the systems' names for our op. If a system composes it of several ops, the name of the op
-// that decides the dtype.
+// Return the systems' names for our op. If a system composes it of several ops, the name is the one
+// of the op that decides the dtype.
 const char* torch_name_of(Op op);
 const char* paddle_name_of(Op op);
 

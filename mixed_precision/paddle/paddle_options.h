@@ -1,5 +1,5 @@
-// The values to which the options of fp16_paddle resolve. The
-// same name has different defaults in each of Paddle's interfaces.
+// The values that the options of fp16_paddle resolve to. An option's default depends on the
+// interface of Paddle.
 //
 //   interface                    selected by            init   grow after  back off after  by
 //   amp.auto_cast + GradScaler   the default            65536  2000        1               0.5

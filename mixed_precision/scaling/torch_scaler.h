@@ -1,4 +1,4 @@
-// What GradScaler and the strategy fp16 share: torch's options and keys, for a LossScaler.
+// torch's options and keys for a LossScaler, shared by GradScaler and the strategy fp16.
 #pragma once
 
 #include "mixed_precision/scaling/loss_scaler.h"

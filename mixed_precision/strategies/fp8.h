@@ -26,7 +26,7 @@ class FP8 : public Precision {
   const OpPolicy* policy(Device device) const override;
   SharedNumbers end_forward() override { return end(Pass::forward, {}); }
   LossPass begin_loss(const LossStart& start) override;
-  // Gradients are already true, but the caller will change them, and may make infinities finite.
+  // Notes overflows. Gradients are already true, but the caller may make infinities finite.
   void unscale(Optimizer& optimizer) override { overflows_.look(optimizer); }
   Tensor norm_factor(Optimizer&) override { return {}; }
   Verdict inspect(Optimizer& optimizer) override { return overflows_.inspect(optimizer); }

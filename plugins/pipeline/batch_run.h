@@ -39,7 +39,7 @@ class BatchRun {
   Tensor loss_of(const Tensor& output, int microbatch);
   void backward(const PipelineAction& action);
   void send_gradient(const Tensor& input);
-  // Both request what comes next, as far as its form is known.
+  // Request the next tensor, if its form is known.
   void expect_activation();
   void expect_gradients();
 

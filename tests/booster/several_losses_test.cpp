@@ -177,8 +177,9 @@ TEST_CASE("a loss_id that a strategy has not is an error that says what it has")
     const auto lose = [&](const ScaleLossOptions& options) {
       pair.booster.backward(loss_of(pair.modules, {0.5, 0.5}), {pair.opt(0), pair.opt(1)}, options);
     };
-    const char* want = strategy == "fp16_apex" ? "want 0 to 0 (num_losses - 1)"
-                                               : "want 0: it has one scale for all losses";
+    const char* want = strategy == "fp16_apex"
+                           ? "want 0 to 0 (num_losses - 1)"
+                           : "want 0: this strategy has one scale for all losses";
     CHECK_THROWS_WITH_AS(lose({.loss_id = 1}), doctest::Contains(want), Error);
     CHECK_THROWS_WITH_AS(lose({.loss_id = -1}), doctest::Contains("got -1"), Error);
     if (strategy != "fp16_apex")

@@ -253,8 +253,8 @@ TEST_CASE("what only a strategy knows of its options is checked with the config"
   const std::string zero = apex(R"("opt_level": "02")");
   refuses(zero, "c.json:1:33: booster.mixed_precision: fp16_apex: opt_level");
   refuses(zero, "the letter O, not the number zero");
-  refuses(apex(R"("keep_batchnorm_fp32": true)"), "in O1 batch normalisation keeps fp32");
-  refuses(apex(R"("opt_level": "O2", "patch_torch_functions": true)"), "belongs to O1 alone");
+  refuses(apex(R"("keep_batchnorm_fp32": true)"), "O1 always keeps fp32 weights");
+  refuses(apex(R"("opt_level": "O2", "patch_torch_functions": true)"), "only O1 accepts true");
   refuses(apex(R"("opt_level": "O2", "loss_scale": "high")"), "want dynamic or a finite number");
   refuses(apex(R"("opt_level": "O2", "loss_scale": [1])"), "wrong type");
   refuses(apex(R"("half_functions": ["rleu"])"), "rleu");

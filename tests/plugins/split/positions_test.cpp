@@ -168,9 +168,9 @@ TEST_CASE("rank: positions not asked for" * doctest::skip()) {
     return trained_as_one(positions, sharing("ring_attn"));
   };
   CHECK(contains(refusal(Positions::counted),
-                 "made arange of as many numbers as this rank has tokens"));
+                 "called arange with this rank's number of tokens"));
   const std::string table = refusal(Positions::table);
-  CHECK(contains(table, "0.0.attn.table is a buffer of a module within sequence_blocks"));
+  CHECK(contains(table, "0.0.attn.table, a buffer of a module within sequence_blocks"));
   CHECK(contains(table, "first_token(tokens)"));
 }
 TEST_CASE("ring_attn refuses positions that count from 0 on every rank") {
