@@ -24,11 +24,12 @@ std::vector<std::string> path_pointers(const Section& layout);
 
 class Mistakes;
 
-// Checks `value` (null: left out) against the layout. Returns every value in force; wrong values
-// are added to `mistakes` and replaced by their defaults. The top level may hold "$schema", a
+// Checks `value` (null: omitted) against the layout. Returns every effective value. Adds wrong
+// values to `mistakes` and replaces them by their defaults. The top level may hold "$schema", a
 // string for editors.
 nlohmann::json checked_section(const Section& section, const JsonValue* value, Mistakes& mistakes);
-// The same, but throws all mistakes as one Error. `file` names the document in their positions.
+// Does the same, but throws all mistakes as one Error. `file` names the document in their
+// positions.
 nlohmann::json checked_section(const Section& section, const JsonValue* value,
                                const std::string& file);
 

@@ -29,12 +29,11 @@ nlohmann::json library_versions();
 // Returns the words that started this process, the program's name first.
 std::vector<std::string> command_line();
 
-// Returns the commit checked out in the working folder, as 40 digits, followed by "-dirty" if
-// tracked files were changed. Returns "" if the folder is in no work tree or git is missing. Runs
-// git.
+// Runs git. Returns the commit of the working folder, as 40 digits, followed by "-dirty" if tracked
+// files have changes. Returns "" if the folder is in no work tree or git is missing.
 std::string folder_revision();
 
-// Returns the same for the folder and the time of the library's build; "" if it was no work tree.
+// Returns the same for the folder and the time of the library's build; "" outside of a work tree.
 const char* build_revision();
 
 // Returns {"folder": revision of the working folder, "library": revision of the build}, with null

@@ -18,8 +18,8 @@ struct LayerDecayOptions {
   double weight_decay = 0.05;
   double layer_decay = 0.75;  // from each layer to the one before it
   double min_scale = 0;       // lower bound of a layer's rate, relative to the last layer's
-  // Parameters without weight decay, in addition to all one-dimensional ones and to those of the
-  // model's traits (core/nn/module_traits.h).
+  // Further parameters without weight decay, besides one-dimensional ones and those that the
+  // model's traits name (core/nn/module_traits.h).
   std::vector<std::string> no_weight_decay = {};
 };
 

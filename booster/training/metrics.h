@@ -23,8 +23,7 @@ class MeanMetric {
   explicit MeanMetric(const DataLoader& loader) : loader_(loader) {}
 
   // Adds one value for each sample of the current batch: (n), of any dtype. Reads nothing from the
-  // device. Throws for another shape, and for a batch with repeated samples from which bad images
-  // were left out.
+  // device. Throws for another shape, and for a batch with repeated samples and omitted bad images.
   void add(const Tensor& values);
   void reset();
 

@@ -272,7 +272,7 @@ TEST_CASE("several models are called one by one, and optimizers of two boosts do
   Pair pair("fp32"), other("fp32");
   CHECK(pair.group.models[1](ones({2})).to_vector<float>() == std::vector<float>{1, -2});
   CHECK_THROWS_WITH_AS(pair.group.models[0].session().model(ones({2})),
-                       doctest::Contains("each called by itself"), Error);
+                       doctest::Contains("separate calls of each"), Error);
   CHECK_THROWS_WITH_AS(
       pair.booster.backward(loss_of(pair.modules, {1, 1}), {pair.opt(0), other.opt(1)}),
       doctest::Contains("not boosted together"), Error);

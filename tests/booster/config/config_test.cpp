@@ -188,7 +188,8 @@ TEST_CASE("only data.root names an environment variable, and only in front") {
   CHECK(root("/x/$BOOSTER_TEST_ROOT") == "/x/$BOOSTER_TEST_ROOT");
   refuses(R"({"data": {"root": "$BOOSTER_TEST_UNSET"}})",
           "data.root: environment variable is not set; got \"$BOOSTER_TEST_UNSET\"");
-  refuses(R"({"data": {"root": "$BOOSTER_TEST_UNSET/b"}})", "want one that is, a path, or $DATA");
+  refuses(R"({"data": {"root": "$BOOSTER_TEST_UNSET/b"}})",
+          "want one that is set, a path, or only $DATA");
   ::unsetenv("DATA");
   CHECK(root("$DATA") == std::nullopt);
   refuses(R"({"data": {"root": "$DATA/b"}})", "environment variable is not set");
