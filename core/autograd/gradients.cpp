@@ -1,10 +1,10 @@
-// Requests of a node to its pass: to compute a gradient later, or to add it where it belongs.
+// Requests of a node to its pass: to compute a gradient later, or to add it to the leaf's.
 #include "core/autograd/pass.h"
 
 namespace booster {
 
-// Runs at once under an observer, which sees all that a node returns, and on a tape for a second
-// pass, which records it then.
+// Returns true if the gradient must be computed now. An observer must see all results of a node,
+// and a second pass must record them.
 bool Gradients::is_done_meanwhile() const {
   return pass_ && !grad_enabled() && !current_observer() && node_.inputs()[0].node &&
          Backward::is_on_way_to_exchange(*node_.inputs()[0].node);
@@ -21,8 +21,8 @@ Gradients::Place Gradients::place_of(int i) const {
 
 namespace {
 
-// Returns the leaf at the edge, also through its cast to the dtype of an op, if an f32 gradient
-// would reach it unchanged and as its only one.
+// Returns the leaf at the edge, also through its cast to the dtype of an op. Only if the leaf would
+// get a single, unchanged f32 gradient.
 const Tensor* leaf_at(const Edge& edge, const Backward* pass) {
   const auto is_alone = [&](const Node& node) { return !pass || pass->is_only_use(node); };
   const Node* node = edge.node.get();

@@ -44,11 +44,10 @@ class Gradients {
   bool wanted(int i) const;
   Tensor& operator[](int i) { return values_[i]; }
 
-  // --- when the work is done: for the library's own layers. A custom function needs only the two
-  // functions above.
-  // Computes the gradient of weight input i with `gradient`, which runs off the tape and owns the
-  // tensors that it needs. It runs now, or later (deferred_gradients.h), or while ranks exchange
-  // what the layer sends on.
+  // --- timing of the work, for the library's own layers. A custom function needs only the two
+  // functions above. Computes the gradient of weight input i with `gradient`, which runs off the
+  // tape and owns the tensors that it needs. It runs now, later (deferred_gradients.h), or while
+  // ranks exchange the layer's other gradients.
   template <class F>
   void compute(int i, F&& gradient) {
     if (puts_off(i))
@@ -58,9 +57,9 @@ class Gradients {
     else
       values_[i] = gradient();
   }
-  // As above for a function that can save a tensor. gradient(sum) adds to `sum`, the gradient that
+  // The same for a function that can save a tensor. gradient(sum) adds to `sum`, the gradient that
   // a leaf already has, and returns an undefined tensor. If `sum` is undefined, or it cannot add,
-  // it returns the gradient as above.
+  // it returns the gradient.
   template <class F>
   void compute_or_add(int i, F&& gradient) {
     compute(i, [place = place_of(i),
@@ -68,12 +67,12 @@ class Gradients {
       return add_at(place, gradient);
     });
   }
-  // For formulas marked by `exchange`: does the remaining work of the layer, between the start of a
-  // message and the wait for it.
+  // Does the layer's remaining work between the start of a message and the wait for it. For
+  // formulas marked by `exchange`.
   void work_meanwhile();
 
  private:
-  // The destination of a gradient, and its pass; null: a pass of its own.
+  // The destination of a gradient, and its pass; null: a separate pass.
   struct Place {
     Edge edge;
     const Backward* pass;
@@ -109,15 +108,15 @@ class Node : public Counted {
   virtual void backward(std::span<const Tensor> g, Gradients& d) = 0;
   // Returns whether `backward` uses only differentiable functions while gradients are enabled.
   virtual bool is_twice_differentiable() const { return false; }
-  // Returns whether `backward` only casts.
+  // Returns true if `backward` only casts.
   virtual bool only_casts() const { return false; }
   // Returns whether `backward` waits for other ranks; it calls Gradients::work_meanwhile first.
   virtual bool exchanges() const { return false; }
   // Releases saved tensors; a later backward raises the freed-graph error.
   virtual void release() = 0;
 
-  // Leaves that `backward` reaches by a pass of its own, beyond inputs(). Their gradients are not
-  // complete before it has run.
+  // Returns the leaves beyond inputs() that `backward` reaches by a separate pass. Their gradients
+  // are complete only after it has run.
   virtual std::span<const Edge> leaves_inside() const { return {}; }
   // Returns the leaf whose gradient this node collects; null for calls.
   virtual const Tensor* leaf() const { return nullptr; }
@@ -128,9 +127,9 @@ class Node : public Counted {
   bool has_output_hooks() const { return !output_hooks_.empty(); }
 
  protected:
-  // Without inputs, and visited before all other ready nodes: for leaves.
+  // Makes a node without inputs, visited before all other ready nodes: for leaves.
   Node(const char* name, int outputs);
-  // With inputs given as a list of run-time length.
+  // Makes a node with a list of inputs of run-time length.
   Node(const char* name, const std::vector<Tensor>& inputs, int outputs);
 
  private:
@@ -141,8 +140,8 @@ class Node : public Counted {
   std::vector<std::pair<int, std::function<Tensor(const Tensor&)>>> output_hooks_;
 };
 
-// A tensor kept for the backward pass: without its tape, so that no cycle forms, and with its
-// version. `get` throws if the tensor has been changed in place since.
+// A tensor kept for the backward pass, without its tape so that no cycle forms. `get` throws if the
+// tensor has been changed in place since, by its version.
 class Saved {
  public:
   Saved() = default;
@@ -177,7 +176,7 @@ class SavedResult {
   Saved y_;
 };
 
-// A formula, marked with what the pass must know about it.
+// A formula with a mark for the pass.
 enum class FormulaKind : uint8_t { twice, only_cast, exchange };
 template <class F, FormulaKind kind>
 struct MarkedFormula {
@@ -187,8 +186,8 @@ struct MarkedFormula {
     formula(g, d);
   }
 };
-// Marks a formula that uses only differentiable functions while gradients are enabled; otherwise it
-// may use kernels. Its tensors are SavedInputs and SavedResults. See gradients().
+// Marks a formula that uses only differentiable functions while gradients are enabled. While they
+// are disabled it may use kernels. Its tensors are SavedInputs and SavedResults. See gradients().
 template <class F>
 MarkedFormula<F, FormulaKind::twice> twice(F formula) {
   return {std::move(formula)};
@@ -213,7 +212,7 @@ inline constexpr bool formula_is<MarkedFormula<F, kind>, kind> = true;
 // Returns whether this call must be recorded: gradients are enabled and one input requires them.
 bool must_record(std::initializer_list<Tensor> inputs);
 
-// True while the thread's policy needs to know which tensors are results of ops
+// True while the thread's policy needs marks on tensors that are results of ops
 // (OpPolicy::asks_who_made).
 inline thread_local bool results_are_marked = false;
 // Marks y as the result of an op, unless it is a view of an input; a view has its input's mark.
@@ -227,7 +226,7 @@ inline thread_local OpRecorder* op_recorder = nullptr;
 // Reports to the recorder, which must exist, that an op returned these results.
 void note_result(const char* name, std::span<const Tensor> inputs, std::span<const Tensor> outputs);
 
-// Returns whether `record` has anything to do for this call.
+// Returns true if `record` has work to do for this call.
 inline bool is_watched(std::initializer_list<Tensor> inputs) {
   return must_record(inputs) || current_observer() || results_are_marked || op_recorder;
 }
@@ -277,7 +276,7 @@ Tensor record(Tensor y, const char* name, std::initializer_list<Tensor> inputs, 
   return y;
 }
 
-// As above for a list of inputs whose length is known only at run time.
+// The same for a list of inputs of run-time length.
 template <class F>
 Tensor record(Tensor y, const char* name, const std::vector<Tensor>& inputs, F formula) {
   if (OpObserver* observer = current_observer()) [[unlikely]]
@@ -291,8 +290,8 @@ Tensor record(Tensor y, const char* name, const std::vector<Tensor>& inputs, F f
   return y;
 }
 
-// As above for several results: `void(std::span<const Tensor> g, Gradients& d)`; g[i] is undefined
-// where the i-th result was not used.
+// The same for several results, with a formula `void(std::span<const Tensor> g, Gradients& d)`.
+// g[i] is undefined if the i-th result was not used.
 template <class F>
 void record_many(std::span<Tensor* const> outputs, const char* name,
                  std::initializer_list<Tensor> inputs, F formula) {

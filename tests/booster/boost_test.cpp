@@ -113,11 +113,11 @@ TEST_CASE("the errors name the strategy, the plugin and the boosted call") {
   Model model = small_model();
   Optimizer optimizer = sgd(model);
   auto boosted = booster.boost(model, optimizer);
-  CHECK_THROWS_WITH_AS(optimizer.step(),
-                       "optimizer.step: the gradients are those of a boosted training (fp16 on "
-                       "single): they may be multiplied by its loss scale, or be of this rank "
-                       "alone; want step() of the boosted optimizer",
-                       Error);
+  CHECK_THROWS_WITH_AS(
+      optimizer.step(),
+      "optimizer.step: the gradients belong to a boosted training (fp16 on single) and may be "
+      "scaled or local to this rank; want step() of the boosted optimizer",
+      Error);
 }
 
 TEST_CASE("a model or optimizer is boosted once, and again when its boosted handles are gone") {
@@ -209,7 +209,7 @@ TEST_CASE("the unboosted model of a 16-bit strategy says which handle is to be c
     if (model.parameters()[0].tensor.dtype() == DType::f32) continue;
     ++told;
     CHECK_THROWS_WITH_AS(model(batch_inputs(1)),
-                         Contains("on single); want boosted.model called, not the model itself"),
+                         Contains("on single); want a call of boosted.model, not of the model"),
                          Error);
     CHECK_NOTHROW(net(batch_inputs(1)));
   }

@@ -303,7 +303,7 @@ TEST_CASE("a criterion says by what its mean divides: a sum of losses is its mea
   const Criterion own = [](const Tensor& y, const Tensor&) { return mean(y); };
   CHECK(own.divisor(logits).item() == 5);
   CHECK_THROWS_WITH_AS(MSELoss(Reduction::sum).divisor(logits),
-                       doctest::Contains("mse_loss: has no divisor, for it is no mean"), Error);
+                       doctest::Contains("mse_loss: only a mean has a divisor"), Error);
 }
 
 TEST_CASE("criteria are called with output and target, and any function can be one") {

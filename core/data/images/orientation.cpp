@@ -72,7 +72,7 @@ Image upright(const Image& image, int orientation) {
   Image out(transposed ? height : width, transposed ? width : height, channels);
   for (int y = 0; y < out.height(); ++y)
     for (int x = 0; x < out.width(); ++x) {
-      // The stored position of pixel (x, y) of the upright image.
+      // The stored position of the upright image's pixel (x, y).
       int from_x = transposed ? y : x;
       int from_y = transposed ? x : y;
       if (mirror_x) from_x = width - 1 - from_x;

@@ -1,5 +1,5 @@
-// An image of a data set whose pixels may already be in a GPU's memory, so that it need not be
-// decoded. Immutable; thread-safe.
+// An image of a data set whose pixels may already be in a GPU's memory, which saves decoding.
+// Immutable; thread-safe.
 #pragma once
 
 #include "core/data/images/image.h"
@@ -19,7 +19,7 @@ class StoredImage {
   // image, if decoding fails.
   virtual std::shared_ptr<const Image> pixels() const = 0;
   // Returns the pixels in the device's memory, rows without gaps, valid as long as this object
-  // lives. Null if they are not there and there is no room.
+  // lives. Null if they are not there and there is no space.
   virtual const uint8_t* on(Device device) const = 0;
 };
 
