@@ -17,7 +17,7 @@ class MultiHeadAttention : public Module {
  public:
   using Options = MultiHeadAttentionOptions;
   MultiHeadAttention(int64_t features, int64_t heads, MultiHeadAttentionOptions options = {});
-  // Queries (batch, q, features) attend to keys and values (batch, k, features); `mask` as in
+  // Lets queries (batch, q, features) attend to keys and values (batch, k, features); `mask` as in
   // attention().
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value,
                 const Tensor& mask = {});

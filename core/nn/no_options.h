@@ -7,7 +7,7 @@ namespace booster {
 
 // Without this type, empty braces would be ambiguous: default options, or a default-made object to
 // copy. Braces become this enum by an identity conversion, so overload resolution prefers a
-// constructor that takes it. It has no values that could be passed otherwise.
+// constructor that takes it. Programs cannot pass it otherwise, because it has no named values.
 enum class NoOptions : uint8_t {};
 
 }  // namespace booster

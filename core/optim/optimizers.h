@@ -1,8 +1,8 @@
 // The optimizers: SGD, Adam, AdamW, RMSprop and LAMB. Each is an Optimizer (optimizer.h), which has
-// the calls of a training loop; here are the options and the formulas. Names and defaults are
-// PyTorch's, and timm's for LAMB. Learning rates and decays are per step. The constructors throw
-// for an option out of range, and for what Optimizer's constructor refuses. One optimizer is for
-// one thread at a time.
+// the calls of a training loop. This header has the options and the formulas. Names and defaults
+// are PyTorch's, and timm's for LAMB. Learning rates and decays are per step. The constructors
+// throw for an option out of range, and throw the errors of Optimizer's constructor. One optimizer
+// is for one thread at a time.
 #pragma once
 
 #include "core/optim/optimizer.h"
@@ -102,8 +102,8 @@ OptimizerOptions options_of(const RMSpropOptions& options);
 //   m = beta1 * m + (grad_averaging ? 1 - beta1 : 1) * g       v = beta2 * v + (1 - beta2) * g^2
 //   u = m / (1 - beta1^t) / (sqrt(v) / sqrt(1 - beta2^t) + eps) + weight_decay * p
 //   p -= lr * ratio * u,  ratio = |p| / |u| per parameter, 1 if either is 0
-// The ratio is used where weight_decay != 0 or always_adapt; trust_clip caps it at 1. With
-// decoupled_decay p is first multiplied by 1 - lr * weight_decay and u has no decay. t counts the
+// The ratio applies if weight_decay != 0 or always_adapt; trust_clip limits it to 1. With
+// decoupled_decay p is first multiplied by 1 - lr * weight_decay, and u has no decay. t counts the
 // steps of the parameter group.
 
 struct LAMBOptions {

@@ -1,13 +1,13 @@
-// The tokens of a sequence that a module has, for modules that need their positions: rotary
-// embeddings, biases by distance, position tables.
+// Positions of a module's tokens in the sequence, for modules that need them: rotary embeddings,
+// biases by distance, position tables.
 //
-// Where ranks share the tokens of a sequence (docs/parallelism.md), a module may see only a run of
+// If ranks share the tokens of a sequence (docs/parallelism.md), a module may get only a range of
 // them. Counting from 0 is then wrong on all ranks except the first:
 //
 //   const int64_t tokens = q.size(1), first = first_token(tokens);
 //   const Tensor positions = arange(tokens) + static_cast<double>(first);
 //
-// Each thread has a layout of its own.
+// Each thread has its own layout.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@
 namespace booster {
 
 // Returns the position, in the whole sequence, of the first of `tokens` consecutive tokens; 0 if
-// these are all tokens. Where ranks share tokens, throws if `tokens` is neither the total count
-// nor this rank's.
+// these are all tokens. If ranks share tokens, throws unless `tokens` is the total count or this
+// rank's.
 int64_t first_token(int64_t tokens);
 
-// --- for plugins that share tokens, and for code that runs parts of a pass again
+// --- for plugins that share tokens, and for code that reruns parts of a pass
 struct TokenLayout {
   int64_t all = 0;    // tokens of the sequence; 0: no ranks share them
   int64_t first = 0;  // of this rank's
@@ -29,8 +29,8 @@ struct TokenLayout {
 TokenLayout set_token_layout(const TokenLayout& layout);
 const TokenLayout& token_layout();
 
-// Events on this thread since the last call: a layout was set; and under that layout, a module
-// called first_token(), or counted from 0 to this rank's number of tokens (arange).
+// Events on this thread since the last call: a layout was set, and a module under it called
+// first_token(), or called arange with this rank's number of tokens.
 struct TokenUses {
   bool was_set = false, asked = false, counted = false;
 };

@@ -288,9 +288,9 @@ TEST_CASE("a leaf that was frozen after the forward pass gets no gradient") {
 
 TEST_CASE("whole numbers in place stay whole") {
   Tensor x = from_vector<int64_t>({1, 2, 3}, {3});
-  CHECK_THROWS_WITH_AS(x.mul_(1.5), doctest::Contains("mul_: a result in place"), Error);
-  CHECK_THROWS_WITH_AS(x.add_(ones({3})), doctest::Contains("add_: a result in place"), Error);
-  CHECK_THROWS_WITH_AS(x.add_(x, 0.5), doctest::Contains("add_: a result in place"), Error);
+  CHECK_THROWS_WITH_AS(x.mul_(1.5), doctest::Contains("mul_: an in-place result"), Error);
+  CHECK_THROWS_WITH_AS(x.add_(ones({3})), doctest::Contains("add_: an in-place result"), Error);
+  CHECK_THROWS_WITH_AS(x.add_(x, 0.5), doctest::Contains("add_: an in-place result"), Error);
   CHECK(x.mul_(2).add_(x).to_vector<int64_t>() == std::vector<int64_t>{4, 8, 12});
 }
 

@@ -182,7 +182,7 @@ TEST_CASE("first_token is 0 where a module has all tokens, and refuses other num
   set_token_layout({.all = 12, .first = 8, .here = 4});
   CHECK(first_token(12) == 0);
   CHECK(first_token(4) == 8);
-  CHECK(contains(error_of([] { first_token(5); }), "got 5 tokens, want the 4 of this rank or all"));
+  CHECK(contains(error_of([] { first_token(5); }), "got 5, want the 4 of this rank or all"));
   set_token_layout({});
   take_token_uses();
   CHECK(first_token(5) == 0);
