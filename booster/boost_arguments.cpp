@@ -18,9 +18,10 @@ void check_free(const Parameters& parameters, bool are_stepped) {
   for (const auto& [name, tensor] : parameters) {
     const GradientKeeper* keeper = keeper_of(tensor);
     if (!keeper || !(are_stepped || tensor.requires_grad())) continue;
-    fail("booster.boost: parameter {} was boosted already ({}); want one boost for all models and "
-         "optimizers that train together, or the first Boosted and its copies gone",
-         name, keeper->name());
+    fail(
+        "booster.boost: parameter {} is already boosted ({}); want one boost for all models and "
+        "optimizers that train together, or the first Boosted and its copies destroyed",
+        name, keeper->name());
   }
 }
 
@@ -30,7 +31,8 @@ void check_distinct(const Optimizers& optimizers) {
   for (const Optimizer& optimizer : optimizers)
     for (const auto& [name, tensor] : optimizer.parameters())
       check(seen.insert(tensor.body()).second,
-            "booster.boost: two optimizers have parameter {}; want each parameter in one", name);
+            "booster.boost: two optimizers have parameter {}; want each parameter in only one",
+            name);
 }
 
 struct KnownParameters {
@@ -48,32 +50,29 @@ KnownParameters parameters_of(const std::vector<Model>& models) {
   return known;
 }
 
-// Throws if the optimizer belongs to another model. It may hold more than the model's parameters,
-// because a loss can have its own.
+// Throws if the optimizer belongs to another model. It may also hold parameters of a loss.
 void check_belongs(const Optimizer& optimizer, const KnownParameters& known) {
   size_t own = 0;
   for (const auto& [name, tensor] : optimizer.parameters()) {
     const bool is_known = known.tensors.contains(tensor.body());
     own += is_known;
     check(is_known || !known.names.contains(name),
-          "booster.boost: {}: its parameter {} is not the one that the model has; got an optimizer "
-          "of another model, or of a layer that was replaced, want one made from this model's "
-          "parameters()",
+          "booster.boost: {}: its parameter {} differs from the model's; got an optimizer of "
+          "another model or of a replaced layer, want one made from this model's parameters()",
           optimizer.name(), name);
   }
   check(own > 0,
-        "booster.boost: {}: none of its {} parameters is the model's; got an optimizer of another "
-        "model, want one made from this model's parameters()",
+        "booster.boost: {}: none of its {} parameters belongs to the model; got an optimizer of "
+        "another model, want one made from this model's parameters()",
         optimizer.name(), optimizer.parameters().size());
 }
 
 // Throws if the optimizer is spread over ranks. Parameters, layers and state that a plugin
-// partitioned stay so after the plugin is gone. A single rank has all parts.
+// partitioned stay partitioned after the plugin is destroyed. A single rank has all parts.
 void check_whole(const Optimizer& optimizer) {
   check(!optimizer.shares_norms() || launch_from_env().size == 1,
-        "booster.boost: {} and its model were boosted before by a plugin that spreads them over "
-        "ranks, and this rank still has its part; want new ones, and a checkpoint to bring the "
-        "numbers",
+        "booster.boost: {} and its model are still spread over ranks by the plugin of an earlier "
+        "boost; want new objects, and a checkpoint to transfer the values",
         optimizer.name());
 }
 
@@ -115,7 +114,7 @@ void check_same_on_all_ranks(const Group& ranks, const std::string& strategy,
   ranks.all_gather(all, own);
   for (size_t i = 0; i < all.size(); ++i)
     check(all[i] == all[i % own.size()],
-          "booster.boost: rank {} was given another {} than rank 0; want the same on all ranks",
+          "booster.boost: rank {} has a different {} than rank 0; want the same on all ranks",
           i / own.size(), given[i % own.size()].first);
 }
 
@@ -144,7 +143,7 @@ void check_joins(const Optimizer& optimizer, const Parameters& added, const Opti
           "boost for all models and optimizers that train together",
           name, other ? other->name() : "");
     check(!of_others.contains(tensor.body()),
-          "optimizer.add_group: two optimizers have parameter {}; want each parameter in one",
+          "optimizer.add_group: two optimizers have parameter {}; want each parameter in only one",
           name);
   }
 }

@@ -23,7 +23,7 @@ Registry<Precision>& registry_of() {
   return precision_registry();
 }
 
-// A module that holds models which train together and are called separately.
+// A module that holds models that train together and are called separately.
 class SeveralModels : public Module {
  public:
   explicit SeveralModels(const std::vector<Model>& models) : Module("SeveralModels") {
@@ -38,7 +38,7 @@ class SeveralModels : public Module {
   }
   ModuleTraits traits() const override { return {.several_models = true}; }
   Tensor forward(const Tensor&) override {
-    fail("several models were boosted together; want each called by itself");
+    fail("several models were boosted together; want separate calls of each");
   }
 };
 
@@ -49,8 +49,8 @@ void check_loss(const Tensor& loss) {
         loss.shape());
 }
 
-// For groups that are added later: check_new_groups checks them before anything is changed. At the
-// end keep_new_groups keeps their gradients, as for the first groups.
+// Handle groups that are added later. check_new_groups checks them before any change; at the end
+// keep_new_groups keeps their gradients, as for the first groups.
 void check_new_groups(const Optimizers& optimizers, const std::weak_ptr<Iteration>& iteration) {
   for (Optimizer optimizer : optimizers)
     optimizer.on_new_group([iteration](Optimizer& owner, const Parameters& added) {
@@ -94,7 +94,7 @@ Booster Booster::from_config(const Config& config) {
   const OptionValues plugin = config.options("booster.plugin");
   const OptionValues precision = config.options("booster.mixed_precision");
   const World world = launch_from_env();
-  // Checked before the plugin forms its groups: for that, ranks must agree on their layout.
+  // Checked before the plugin forms its groups, because ranks must agree on their layout then.
   if (world.size > 1 && plugin.get<std::string>("name") != "single")
     check_agreement(config, world.group());
   return Booster({.plugin = Choice<Plugin>([plugin] { return plugin_registry().make(plugin); }),
@@ -108,7 +108,7 @@ std::vector<std::shared_ptr<Session>> Booster::open_sessions(const std::vector<M
   check_boostable(models, optimizers);
   const bool joins_rows = options_.loss_mean == "rows";
   check(!joins_rows || optimizers.size() == 1,
-        "booster.boost: loss_mean rows is for one optimizer; got {}, want loss_mean ranks",
+        "booster.boost: loss_mean rows supports one optimizer; got {}, want loss_mean ranks",
         optimizers.size());
   const Model model = models.size() == 1 ? models[0] : Model(SeveralModels(models));
   const std::shared_ptr<Precision> precision = options_.mixed_precision.make();
@@ -184,12 +184,13 @@ void Booster::backward(const Tensor& loss, BoostedOptimizer& optimizer,
 void Booster::backward(const Tensor& loss, const std::vector<BoostedOptimizer>& optimizers,
                        const ScaleLossOptions& options) const {
   check_loss(loss);
-  check(!optimizers.empty(), "booster.backward: no optimizer; want those that the loss is for");
+  check(!optimizers.empty(),
+        "booster.backward: no optimizer; want the optimizers that use the loss's gradients");
   std::vector<Session*> sessions;
   for (const BoostedOptimizer& optimizer : optimizers) {
     sessions.push_back(optimizer.session_.get());
     check(sessions[0]->iteration == optimizer.session_->iteration,
-          "booster.backward: the optimizers were not boosted together; want one boost of all");
+          "booster.backward: the optimizers were not boosted together; want one boost of them all");
   }
   booster::backward(loss, sessions, options);
 }

@@ -95,9 +95,9 @@ class Choice {
 struct BoosterOptions {
   Choice<Plugin> plugin = "single";
   Choice<Precision> mixed_precision = "fp32";
-  // Loss whose gradients a step takes. It matters if the step's batches (on ranks, or one after
-  // another) differ in the rows that count (ignored labels, class weights, sizes).
-  // "ranks": each batch's loss is its own mean; gradients are averaged over the ranks, as in
+  // Loss whose gradients a step uses. The choice matters if the step's batches (on ranks or in
+  // sequence) differ in their counted rows (ignored labels, class weights, sizes). "ranks": each
+  // batch's loss is its own mean; gradients are averaged over the ranks, as in
   //          torch's DDP.
   // "rows":  one mean over all rows of the step, in all batches on all ranks. The loss must
   //          come from boost's criterion or execute_pipeline. Do not divide it by the number of
@@ -107,24 +107,22 @@ struct BoosterOptions {
 
 class Booster {
  public:
-  // Throws an Error with the pair, the reason and an alternative if plugin and strategy do not work
-  // together.
+  // Throws an Error with the pair, the reason and an alternative if plugin and strategy are
+  // incompatible.
   explicit Booster(BoosterOptions options = {});
   explicit Booster(NoOptions) : Booster() {}
   // Builds a Booster from the config's section "booster". Ranks that train together must have the
-  // same config, except files and folders. Then the call is collective, and throws on all ranks an
-  // error that names the difference.
+  // same config, except files and folders. The call is then collective; a difference throws on all
+  // ranks an error that names it.
   static Booster from_config(const Config& config);
 
   // Prepares all arguments for training: casts parameters, sends rank 0's weights to all ranks and
-  // so on. From then on call the boosted handles. The session owns the gradients, so the
-  // optimizer's own step, zero_grad and clips throw. Its options, schedulers and state work as
-  // before.
-  // When the last boosted handle is destroyed, gradients are dropped, and model and optimizer may
-  // be boosted again, unless a plugin had spread them over ranks (low_level_zero, fsdp,
-  // hybrid_parallel).
-  // Throws if the model or optimizer is boosted already or is spread, or if the optimizer belongs
-  // to another model. Throws on all ranks if one was given another model, optimizer or strategy.
+  // so on. Afterwards use the boosted handles. The session owns the gradients, so the optimizer's
+  // own step, zero_grad and clips throw. Its options, schedulers and state work as before.
+  // Destroying the last boosted handle drops gradients. Model and optimizer may then be boosted
+  // again, unless a plugin spread them over ranks (low_level_zero, fsdp, hybrid_parallel). Throws
+  // if the model or optimizer is boosted already or is spread, or if the optimizer belongs to
+  // another model. Throws on all ranks if their models, optimizers or strategies differ.
   BoostedPair boost(const Model& model, const Optimizer& optimizer);
   BoostedTriple boost(const Model& model, const Optimizer& optimizer, const Criterion& criterion);
   Boosted boost(const Model& model, const Optimizer& optimizer, const Criterion& criterion,
@@ -144,18 +142,18 @@ class Booster {
   // loss scale, which changes once every optimizer with a pending loss has stepped.
   BoostedGroup boost(const std::vector<Model>& models, const std::vector<Optimizer>& optimizers);
 
-  // Runs the backward pass of the loss, scaled as the optimizer's strategy requires. loss_id in
-  // `options` chooses one of several loss scalers (num_losses of fp16_apex).
+  // Runs the backward pass of the loss, scaled as the optimizer's strategy requires.
+  // `options.loss_id` chooses one of several loss scalers (num_losses of fp16_apex).
   void backward(const Tensor& loss, BoostedOptimizer& optimizer,
                 const ScaleLossOptions& options = {}) const;
-  // As above for a loss whose gradients are for several optimizers, boosted together. Name all of
+  // The same for a loss whose gradients several optimizers use, all boosted together. Name all of
   // them.
   void backward(const Tensor& loss, const std::vector<BoostedOptimizer>& optimizers,
                 const ScaleLossOptions& options = {}) const;
-  // Until the guard is destroyed, gradients add up on this rank and are not exchanged. Use it for
+  // Accumulates gradients on this rank, without exchange, until the guard is destroyed. Use it for
   // all but the last batch of a step.
   NoSyncGuard no_sync(const BoostedModel& model, const BoostedOptimizer& optimizer) const;
-  // As above for everything that was boosted together.
+  // The same for all models and optimizers of one boost.
   NoSyncGuard no_sync(const BoostedGroup& group) const;
   // Runs forward and backward of the iterator's next batch in the order that the plugin needs
   // (pipelines cut the batch into micro-batches). Returns the loss.
@@ -169,8 +167,7 @@ class Booster {
   }
 
   // Returns a loader of this rank's share of a dataset. If shares are uneven (option `join` of
-  // torch_ddp), a backward pass is taken to belong to the batch that a loop over such a loader took
-  // last.
+  // torch_ddp), a backward pass counts for the batch that a loop over such a loader took last.
   DataLoader prepare_dataloader(std::shared_ptr<const Dataset> dataset,
                                 DataLoaderOptions options) const;
   template <std::derived_from<Dataset> D>
@@ -179,10 +176,10 @@ class Booster {
   }
 
   // Writes the model's whole weights, under the names that a single process uses. The result is a
-  // safetensors file, or with `shard` a folder that Hugging Face's libraries read and that is
-  // replaced as a whole. All ranks call it. Rank 0 writes; with `shard` it never holds much more
-  // than one file of other ranks' tensors. Throws if the folder also holds other files, and for
-  // disk errors; the earlier files then remain.
+  // safetensors file. With `shard` it is a folder for Hugging Face's libraries, replaced as a
+  // whole. All ranks call it. Rank 0 writes; with `shard` it holds little more than one file of
+  // other ranks' tensors at a time. Throws if the folder also holds other files, and for disk
+  // errors; the earlier files then remain.
   void save_model(const BoostedModel& model, const std::filesystem::path& checkpoint,
                   const SaveModelOptions& options = {}) const {
     booster::save_model(model, checkpoint, options);

@@ -3,8 +3,8 @@
 //   Booster booster({.mixed_precision = FP16TorchMixedPrecision({.init_scale = 1024})});
 //
 // The same strategies by name and config: booster/config/config.h. Each function throws for options
-// out of range or that exclude each other. docs/numerics.md compares the strategies. Plain data;
-// thread-safe.
+// that are out of range or exclude each other. docs/numerics.md compares the strategies. Plain
+// data; thread-safe.
 #pragma once
 
 #include "mixed_precision/scaling/loss_scaler.h"
@@ -25,8 +25,8 @@ PrecisionMaker FP16TorchMixedPrecision(GradScalerOptions options = {});
 
 // --- bf16: torch's autocast, or the model in bf16. It has f32's range, so the loss is not scaled.
 // Without masters, `update` sets the rounding of new weights. "nearest" loses updates below half a
-// unit in the last place. "stochastic" is right on average. "kahan" keeps what is lost (2 bytes per
-// parameter) for the next step.
+// unit in the last place. "stochastic" is exact on average. "kahan" keeps the lost part (2 bytes
+// per parameter) for the next step.
 
 struct BF16Options {
   std::string style = "autocast";
@@ -49,7 +49,7 @@ struct FP8Options {
   int64_t amax_history_len = 1024;
   std::string amax_compute_algo = "max";  // of the history; or "most_recent"
   int64_t margin = 0;                     // scales are divided by 2^margin
-  bool reduce_amax = true;  // a magnitude is the largest over the ranks that hold a layer
+  bool reduce_amax = true;  // magnitudes are maxima over the ranks that hold a layer
   // current scaling
   bool power_of_two_scales = false;
   double amax_epsilon = 0;  // lower bound of magnitudes
@@ -97,7 +97,7 @@ class ApexValue {
   ApexValue(std::string text) : text_(std::move(text)) {}
 
   bool given() const { return text_.has_value(); }
-  // As Python prints it: "None" if not given.
+  // Returns the text as Python prints it: "None" if not given.
   std::string to_string() const { return text_.value_or("None"); }
 
  private:
@@ -129,9 +129,9 @@ struct FP16ApexOptions {
 
 PrecisionMaker FP16ApexMixedPrecision(FP16ApexOptions options = {});
 
-// --- fp16_paddle: PaddlePaddle's AMP under its own option names. The same name has different
-// defaults in each of Paddle's interfaces: amp.auto_cast with GradScaler (the default here),
-// static.amp.decorate (use_pure_fp16 = true) and Fleet (amp_configs).
+// --- fp16_paddle: PaddlePaddle's AMP under its own option names. An option's default depends on
+// the interface of Paddle: amp.auto_cast with GradScaler (the default here), static.amp.decorate
+// (use_pure_fp16 = true) and Fleet (amp_configs).
 
 // amp_configs of Paddle's DistributedStrategy, with its defaults.
 struct FleetAmpConfigs {
@@ -177,8 +177,8 @@ struct FP16PaddleOptions {
 
 PrecisionMaker FP16PaddleMixedPrecision(FP16PaddleOptions options = {});
 
-// In a forward pass of fp16_paddle with use_fp16_guard, ops run by the lists of level O2 while a
-// guard lives, and all others in f32. Elsewhere it has no effect.
+// Affects forward passes of fp16_paddle with use_fp16_guard. Ops follow the lists of level O2 while
+// a guard lives; other ops run in f32. Elsewhere it has no effect.
 class FP16Guard {
  public:
   FP16Guard();

@@ -29,7 +29,7 @@ void check_once(const std::vector<std::string>& names) {
   for (const auto& name : names) {
     check_name(name);
     check(std::count(names.begin(), names.end(), name) == 1,
-          "Mesh: axis {} comes twice; want each axis once", name);
+          "Mesh: axis {} occurs twice; want each axis once", name);
   }
 }
 
@@ -41,7 +41,8 @@ std::string text_of(const std::vector<Axis>& axes) {
   return text.empty() ? "no axis" : text;
 }
 
-// A double, so that no product of sizes overflows; exact up to any number of ranks.
+// Returns a double, so that no product of sizes overflows; it is exact for any real number of
+// ranks.
 double product_of(const std::vector<Axis>& axes) {
   double product = 1;
   for (const Axis& axis : axes) product *= axis.size;
@@ -56,7 +57,7 @@ int fitting_size(int ranks, std::vector<Axis> axes, size_t at) {
   return ranks / static_cast<int>(others);
 }
 
-// Lists the axes with one size changed that fit; if there are none, the possible sizes.
+// Returns the axes that fit with one size changed; if there are none, the possible sizes.
 std::string fitting_sizes(int ranks, const std::vector<Axis>& axes) {
   std::string text;
   for (size_t at = 0; at < axes.size(); ++at) {
@@ -75,12 +76,13 @@ std::vector<Axis> completed(int ranks, const std::vector<Axis>& axes) {
   const auto is_open = [](const Axis& axis) { return axis.size == -1; };
   for (const Axis& axis : axes)
     check(axis.size >= 1 || is_open(axis),
-          "Mesh: an axis is too small; got {} {}, want at least 1, or -1 for what the others leave",
+          "Mesh: an axis is too small; got {} {}, want at least 1, or -1 for the ranks that the "
+          "others leave",
           axis.name, axis.size);
   const auto open = std::find_if(axes.begin(), axes.end(), is_open);
   if (open == axes.end()) return axes;
   check(std::count_if(axes.begin(), axes.end(), is_open) == 1,
-        "Mesh: more than one axis takes what the others leave; got {}, want at most one -1",
+        "Mesh: more than one size is -1; got {}, want at most one",
         text_of(axes));
   auto result = axes;
   const size_t at = open - axes.begin();
@@ -89,8 +91,9 @@ std::vector<Axis> completed(int ranks, const std::vector<Axis>& axes) {
   result[at].size = 1;
   auto given = axes;
   given.erase(given.begin() + static_cast<std::ptrdiff_t>(at));
-  fail("Mesh: the axes do not divide the world; got {} for {} ranks, want {}", text_of(given),
-       ranks, fitting_sizes(ranks, result));
+  fail(
+      "Mesh: the sizes of the axes do not divide the number of ranks; got {} for {} ranks, want {}",
+      text_of(given), ranks, fitting_sizes(ranks, result));
 }
 
 }  // namespace
@@ -108,7 +111,8 @@ Axes::Axes(int ranks, std::vector<Axis> axes) : ranks_(ranks) {
   check_once(names);
   axes_ = completed(ranks, axes);
   check(product_of(axes_) == ranks,
-        "Mesh: the axes do not make up the world; got {} = {:.0f} ranks, want {}: {}",
+        "Mesh: the product of the axes is not the number of ranks; got {} = {:.0f} ranks, want {}: "
+        "{}",
         text_of(axes_), product_of(axes_), ranks, fitting_sizes(ranks, axes_));
 }
 

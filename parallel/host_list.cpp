@@ -21,7 +21,7 @@ class Parser {
       for (std::string& name : entry()) names.push_back(std::move(name));
       if (names.size() > most_names) refuse("more than 65536 hosts");
     } while (took(','));
-    if (at_ < list_.size()) refuse("a bracket is closed that was not opened");
+    if (at_ < list_.size()) refuse("a closing bracket without an opening one");
     return names;
   }
 
@@ -69,7 +69,7 @@ class Parser {
     do {
       add_range(numbers);
     } while (took(','));
-    if (!took(']')) refuse("a bracket holds something else than numbers, or is not closed");
+    if (!took(']')) refuse("a bracket is not closed, or holds something other than numbers");
     return numbers;
   }
 

@@ -29,8 +29,8 @@ struct Launcher {
   const char* size;
   const char* local_rank;
   const char* local_size;  // null: see slurm_local_size
-  // Variables that tell one run on this machine from another, where they are set: `place`, where
-  // the run meets, and `job`, its unique name.
+  // Variables that distinguish runs on this machine, where they are set: `place`, where the run
+  // meets, and `job`, its unique name.
   std::vector<const char*> place, job;
 };
 
@@ -81,7 +81,7 @@ constexpr int most_ranks = 1 << 20;
 
 int number_from(const char* name, int low, int high, std::string_view why) {
   const std::string text = variable(name);
-  check(!text.empty(), "{}: is not set, but {} is; want a number from {} to {}", name, why, low,
+  check(!text.empty(), "{}: is not set although {} is; want a number from {} to {}", name, why, low,
         high);
   const auto value = whole_number(text, low, high);
   check(value.has_value(), "{}: want a number from {} to {}; got '{}'", name, low, high, text);
@@ -118,7 +118,8 @@ int slurm_local_size(int size) {
                        ? 0
                        : number_from("SLURM_NODEID", 0, most_ranks, "SLURM_PROCID");
   const auto tasks = tasks_on_node(list, node);
-  check(tasks.has_value(), "{}: want a list such as 4(x2),3 that covers node {}; got '{}'", name,
+  check(tasks.has_value(),
+        "{}: no tasks for node {}; got '{}', want a list such as 4(x2),3 that covers it", name,
         node, list);
   return *tasks;
 }
@@ -157,7 +158,7 @@ std::string job_name(const Launcher& launcher) {
 
 std::string memory_folder() { return access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"; }
 
-// Prefix of the meeting place of ranks without a place from a run tool.
+// Returns the prefix of the meeting place of ranks that have no place from a run tool.
 std::string own_place_prefix() { return fmt::format("booster-{}-", geteuid()); }
 
 // Removes the brackets that an IPv6 address may have: [fd00::1].
@@ -180,8 +181,8 @@ std::string master_address(const Launcher& launcher) {
   return without_brackets(address);
 }
 
-// torchrun's own store holds MASTER_PORT, so its ranks use the next port. If MASTER_PORT is unset,
-// the port follows from the job's name, so that two jobs on one machine do not meet.
+// Uses the next port under torchrun, whose own store holds MASTER_PORT. If MASTER_PORT is unset,
+// derives the port from the job's name, so that two jobs on one machine do not meet.
 int master_port(const Launcher& launcher) {
   const std::string given = variable("MASTER_PORT");
   if (!given.empty()) {
@@ -279,7 +280,7 @@ Group World::group() const {
   if (made) return *made;
   check(size == 1 || !place.empty(),
         "MASTER_ADDR: is not set, and the ranks are on several machines; want the address of rank "
-        "0's machine on all of them (mpirun hands it on with -x MASTER_ADDR)");
+        "0's machine on all of them (mpirun -x MASTER_ADDR passes it)");
   if (size > 1 && rank == 0 && variable("BOOSTER_RENDEZVOUS").empty())
     remove_dead_places(memory_folder(), own_place_prefix());
   return made.emplace(size == 1 ? Group() : Group(meet(place, rank, size, job)));

@@ -15,8 +15,8 @@ struct Mesh::State {
   Axes axes;
   std::map<std::vector<int>, Group> groups;  // made so far, by their ranks in the world
 
-  // All members must call it. Axes of size 1 make no difference, so groups are identified by their
-  // ranks and not by the names of the axes.
+  // Returns the group along these axes. All members must call it. Axes of size 1 make no
+  // difference, so groups are identified by their ranks and not by the names of the axes.
   const Group& group_along(const std::vector<std::string>& names) {
     const auto ranks = axes.ranks_along(world.rank(), names);
     if (static_cast<int>(ranks.size()) == world.size()) return world;
@@ -28,7 +28,7 @@ struct Mesh::State {
 
 namespace {
 
-// Otherwise groups of different ranks would wait for each other.
+// Throws if the axes differ among ranks, whose groups would wait for each other.
 void check_same_axes(const Group& world, const Axes& axes) {
   if (world.size() == 1) return;
   std::string text;
@@ -40,8 +40,8 @@ void check_same_axes(const Group& world, const Axes& axes) {
   world.all_gather(all, own);
   for (int rank = 0; rank < world.size(); ++rank)
     check(all[static_cast<size_t>(rank)] == all[0],
-          "mesh: the sizes of its axes are not the same on all ranks; got others on rank {} than "
-          "on rank 0, and here {}",
+          "mesh: the sizes of its axes differ among ranks; rank {} differs from rank 0, and this "
+          "rank has {}",
           world.world_ranks()[static_cast<size_t>(rank)], text);
 }
 
@@ -57,7 +57,7 @@ Mesh::Mesh(const Group& world, std::vector<Axis> axes)
     places.push_back(state_->axes.describe(rank));
   world.name_places(places);
   if (world.size() > 1) name_this_rank(describe(world.rank()));
-  // In the same order on every rank; otherwise they would wait for each other in a circle.
+  // Made in the same order on every rank; otherwise ranks would wait for each other in a circle.
   for (const Axis& axis : state_->axes.list()) state_->group_along({axis.name});
 }
 

@@ -8,8 +8,8 @@
 //     3 4 5
 // where each row is a tensor group and each column a data group. A handle; copies share one mesh.
 // After construction, errors of collectives name a rank's place on the latest mesh: "rank 5 (data
-// 1, tensor 2; pid 4242 on host)". So do programs that end by any other error (name_of_this_rank()
-// in parallel/rendezvous/rank_notes.h). Thread rules are as for Group.
+// 1, tensor 2; pid 4242 on host)". Programs that end by any other error name it too
+// (name_of_this_rank() in parallel/rendezvous/rank_notes.h). Thread rules are as for Group.
 #pragma once
 
 #include "parallel/groups/group.h"
@@ -35,10 +35,10 @@ struct Layout {
   int64_t ranks() const { return int64_t{data} * tensor * pipeline * sequence; }
 };
 
-// The ranks over which values are made equal.
+// The set of ranks on which values become equal.
 enum class Among : uint8_t {
-  everybody,    // all that train together: for whether a step is skipped
-  same_layers,  // ranks with the same layers or parts of them: for magnitudes of each layer
+  everybody,    // all that train together: decides whether a step is skipped
+  same_layers,  // ranks with the same layers or parts of them: magnitudes of each layer
 };
 
 // A pass through the model. A forward pass is one call of the model; a backward pass is for one
@@ -52,7 +52,7 @@ enum class Pass : uint8_t { forward, backward };
 
 struct Axis {
   std::string name;
-  int size;  // -1, for one axis of a list: what the other sizes leave
+  int size;  // -1, for one axis of a list: derived from the other sizes
 };
 
 // Returns a layout's axes, including axes of size 1: data outermost, then pipeline, sequence,
@@ -61,18 +61,19 @@ std::vector<Axis> axes_of(const Layout& layout);
 
 class Axes {
  public:
-  // One rank, no axis.
+  // Makes axes of one rank, without names.
   Axes() = default;
-  // The product of the sizes must be `ranks`; otherwise it throws and lists sizes that fit. It also
-  // throws for a size below 1, and for an unknown or repeated name.
+  // Makes axes of these sizes. Throws, and lists sizes that fit, unless their product is `ranks`.
+  // Also throws for a size below 1, and for an unknown or repeated name.
   Axes(int ranks, std::vector<Axis> axes);
 
   int ranks() const { return ranks_; }
-  // In nesting order, with -1 replaced.
+  // Returns the axes in nesting order, with -1 replaced.
   const std::vector<Axis>& list() const { return axes_; }
 
-  // An axis that is not in the list has size 1, and every place on it is 0. These and the following
-  // functions throw for an unknown name, and for a rank outside 0 to ranks() - 1.
+  // Returns the size of an axis. An axis that is not in the list has size 1, and every place on it
+  // is 0. These and the following functions throw for an unknown name, and for a rank outside 0 to
+  // ranks() - 1.
   int size(const std::string& axis) const;
   int place(int rank, const std::string& axis) const;
   // Returns the ranks whose place differs from this rank's only along `axes`, in ascending order.
@@ -85,7 +86,7 @@ class Axes {
 
  private:
   void check_rank(int rank) const;
-  // The difference of ranks between adjacent places along the axis.
+  // Returns the difference of ranks between adjacent places along the axis.
   int stride(const std::string& axis) const;
 
   int ranks_ = 1;
@@ -96,30 +97,31 @@ class Axes {
 
 class Mesh {
  public:
-  // Only this rank.
+  // Makes a mesh of this rank alone.
   Mesh();
-  // All ranks of `world` along one axis, data. Collective over them.
+  // Puts all ranks of `world` along one axis, data. Collective over them.
   Mesh(const Group& world) : Mesh(world, {{"data", world.size()}}) {}
-  // Collective over all ranks of `world`, with the same axes. At most one size may be -1: what the
-  // others leave. Throws as Axes does.
+  // Arranges the ranks of `world` along these axes. Collective, with the same axes on all. At most
+  // one size may be -1: it is derived from the others. Throws as Axes does.
   Mesh(const Group& world, std::vector<Axis> axes);
-  // In the default nesting order: see axes_of().
+  // Arranges them in the default nesting order: see axes_of().
   Mesh(const Group& world, const Layout& layout) : Mesh(world, axes_of(layout)) {}
 
   const Group& world() const;
-  // The names and sizes, and each rank's place.
+  // Returns the names and sizes, and each rank's place.
   const Axes& axes() const;
-  // Ranks along the axis; 1 for an axis that the mesh does not have. Throws for an unknown name.
+  // Returns the ranks along the axis; 1 for an axis that the mesh does not have. Throws for an
+  // unknown name.
   int size(const std::string& axis) const;
-  // This rank's coordinate on the axis.
+  // Returns this rank's coordinate on the axis.
   int place(const std::string& axis) const;
-  // The ranks that differ from this one only along the axis, in the order of their places: a rank
-  // in the group is its place. The world itself if the axis covers it.
+  // Returns the group of ranks that differ from this one only along the axis, in the order of their
+  // places. A rank in the group is its place. Returns the world itself if the axis covers it.
   const Group& group(const std::string& axis) const;
-  // The same along several axes together, in rank order. The first call makes it: all its members
-  // must call.
+  // Returns the group along several axes together, in rank order. The first call makes it, so all
+  // its members must call.
   Group joint_group(const std::vector<std::string>& axes) const;
-  // The sizes. A mesh has no ZeRO stage.
+  // Returns the sizes. A mesh has no ZeRO stage.
   Layout layout() const;
   // Returns "rank 5 (data 1, tensor 2)" for a rank of world(); omits axes of size 1.
   std::string describe(int rank) const;
@@ -132,13 +134,13 @@ class Mesh {
 // --- World: this process's rank, read from the environment of its launcher.
 //
 // Launchers: `booster run` and torchrun (RANK, WORLD_SIZE, ...), Open MPI, MPICH and Slurm; without
-// one the process is alone. Thread-safe.
+// one, the process is the only rank. Thread-safe.
 
 struct World {
   int rank = 0, size = 1;              // among all processes
   int local_rank = 0, local_size = 1;  // among this machine's processes
   std::string launcher = "alone";  // or "torchrun" (and the run tool), "Open MPI", "MPICH", "Slurm"
-  std::string place;  // meeting place of the ranks (parallel/rendezvous/rendezvous.h); "" if alone
+  std::string place;  // ranks' meeting place (parallel/rendezvous/rendezvous.h); "" if alone
   std::string job;    // what the ranks compare there (parallel/rendezvous/job.h)
 
   // Returns the group of all ranks. The first call makes it, and all ranks must meet there; every
@@ -148,7 +150,8 @@ struct World {
 
 // Reads the World. Throws an error that names the variable if a value is missing, malformed or
 // contradicts another. Unless the number of threads of this thread's kernels is already set, the
-// processes of this machine share its processors from now on. Otherwise each would use all of them.
+// processes of this machine share its processors from now on. Otherwise each process would use all
+// of them.
 World launch_from_env();
 
 // --- Random numbers of ranks: equal where ranks work on one batch, different where their data
@@ -156,8 +159,8 @@ World launch_from_env();
 
 // Restarts this rank's default generator (core/tensor/random/random.h). Ranks at different places
 // along the axis data then drop different elements; ranks at one place drop the same ones. Call it
-// after the model has its weights and before the first pass. manual_seed with one seed on all ranks
-// would drop the same elements in all their batches.
+// after the model has its weights and before the first pass. Calling manual_seed with one seed on
+// all ranks would drop the same elements in all their batches.
 void seed_ranks(uint64_t seed, const Mesh& mesh);
 
 }  // namespace booster

@@ -5,7 +5,7 @@
 
 namespace booster::kernels {
 
-// While it lives, the calling thread takes no signals. Threads that it starts meanwhile never do.
+// Blocks all signals on the calling thread while it lives, and always on threads started meanwhile.
 class BlockedSignals {
  public:
   BlockedSignals() {

@@ -9,8 +9,8 @@
 
 namespace booster {
 
-// The number that the whole text is, as C++ writes one, or inf or nan; nothing if it is not one or
-// not within the range of a double.
+// Returns the number that the whole text forms: as C++ writes one, or inf or nan. Returns nothing
+// for other text and for numbers outside the range of a double.
 inline std::optional<double> decimal_number(std::string_view text) {
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   double number = 0;
@@ -19,8 +19,8 @@ inline std::optional<double> decimal_number(std::string_view text) {
   return number;
 }
 
-// While one exists, C's functions read and write numbers with a dot on this thread: for libraries
-// that use them.
+// Makes C's functions read and write numbers with a dot on this thread while it lives, for
+// libraries that call them.
 class DotDecimals {
  public:
   DotDecimals() : before_(::uselocale(standard())) {}

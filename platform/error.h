@@ -25,7 +25,7 @@ class Error : public std::runtime_error {
   explicit Error(const std::string& text, ErrorKind kind = ErrorKind::usage)
       : std::runtime_error(text), kind_(kind) {}
   ErrorKind kind() const { return kind_; }
-  // Exit code of a program that ends with this error.
+  // Returns the exit code of a program that ends with this error.
   int exit_code() const { return kind_ == ErrorKind::usage ? 2 : 1; }
 
  private:

@@ -16,7 +16,7 @@ ModuleFile open_module(const std::string& name, const std::string& room, int mod
                            folder / "../.." / room / file, std::filesystem::path(file)}) {
     if (void* handle = dlopen(path.c_str(), mode)) return {handle, path, ""};
     const char* reason = dlerror();
-    // The error of a file that exists but fails to load says more than a missing one elsewhere.
+    // An existing file that fails to load explains more than a file missing elsewhere.
     if (broken.empty() && std::filesystem::exists(path)) broken = reason;
     else if (path == file && broken.empty()) broken = reason;
   }

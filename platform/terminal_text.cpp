@@ -32,7 +32,8 @@ Character first_character(std::string_view text) {
   return {bytes, code};
 }
 
-// C0 and C1 controls, line and paragraph separators, direction marks and zero-width characters.
+// Returns true for C0 and C1 controls, line and paragraph separators, direction marks and
+// zero-width characters.
 bool steers(uint32_t code) {
   return code < 0x20 || (code >= 0x7F && code < 0xA0) || (code >= 0x200B && code <= 0x200F) ||
          (code >= 0x2028 && code <= 0x202E) || (code >= 0x2060 && code <= 0x206F) ||

@@ -20,7 +20,8 @@ namespace {
 
 thread_local bool has_chosen = false;
 
-// Returns the processors that a process may use; 0 is the caller. Process 1 shows the container's.
+// Returns the processors that a process may use; 0 is the caller. Process 1 shows the processors of
+// the container.
 int usable_processors(pid_t process) {
   cpu_set_t mask;
   return sched_getaffinity(process, sizeof mask, &mask) == 0

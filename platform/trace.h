@@ -33,7 +33,7 @@ struct Span {
 using TraceListener = void (*)(const Span&);
 extern std::atomic<TraceListener> trace_listener;  // null: no listener
 
-// Whether a listener wants to know when GPUs ran their kernels.
+// True if a listener wants the times at which GPUs ran their kernels.
 extern std::atomic<bool> gpu_times_wanted;
 
 // Ranges on the timeline of another tool (NVTX, for Nsight Systems). They nest on each thread.
@@ -48,7 +48,7 @@ inline bool is_tracing() {
          range_marker.load(std::memory_order_relaxed) != nullptr;
 }
 int64_t trace_clock();
-// Passes the span, which ends now, to the listener, if there still is one.
+// Ends the span now and passes it to the listener, if there still is one.
 void tell(Span span);
 
 // Reports its lifetime as one span.

@@ -73,7 +73,7 @@ class RestingTeam {
         std::unique_lock lock(state->mutex);
         state->ended.wait(lock, [&] { return state->has_ended; });
       }
-    }).detach();  // the program's end need not wait for it
+    }).detach();  // the program may end without it
   }
   ~RestingTeam() {
     const std::lock_guard lock(state_->mutex);
@@ -112,7 +112,7 @@ int64_t delay_so_far() {
   return delay;
 }
 
-// Returns the sleeping threads with which the process has more threads than processors.
+// Returns how many sleeping threads give the process more threads than processors.
 int resting_threads() { return std::max(2, omp_get_num_procs() - omp_get_max_threads() + 2); }
 
 // The number of threads that queue for a processor, and the team that sleeps while there are any.
@@ -127,7 +127,7 @@ void count_crowded(int more) {
   if (resting_team) return;
   try {
     resting_team = std::make_unique<RestingTeam>(resting_threads());
-  } catch (const std::system_error&) {  // no more threads: waiting threads keep spinning
+  } catch (const std::system_error&) {  // no threads left: waiting threads keep spinning
   }
 }
 

@@ -1,10 +1,11 @@
 // How the threads of the kernels' loops wait for each other: they spin while processors are free,
 // and sleep if other threads need them. Thread-safe.
 //
-// A spinning thread occupies a processor that another thread needs, often the one for which it
-// waits. On two processors with a load of eight, a loop of 20 us takes 2 to 20 ms with libgomp's
-// default, which spins for about three milliseconds, and 0.1 ms if threads sleep. On an idle
-// machine sleep costs: a loop of 18 us takes 50 to 90. So the choice follows the machine's load.
+// A spinning thread occupies a processor that another thread needs, often the thread that it waits
+// for. Example: two processors, a load of eight, a loop of 20 us. It takes 2 to 20 ms with
+// libgomp's default, which spins for about three milliseconds, and 0.1 ms if threads sleep. On an
+// idle machine sleep is slower: a loop of 18 us takes 50 to 90 us. So the choice follows the
+// machine's load.
 #pragma once
 
 #include <cstdint>

@@ -13,8 +13,8 @@ namespace {
 
 const std::vector<std::string> shared_axes = {"pipeline", "sequence", "tensor"};
 
-// A mark is what ranks compare of a tensor: dtype, number of dimensions, sizes, tolerance, and some
-// values. An undefined tensor's is all zeros.
+// A mark holds the facts about a tensor that ranks compare: dtype, number of dimensions, sizes,
+// tolerance, and some values. An undefined tensor's mark is all zeros.
 constexpr size_t form_size = 2 + kernels::max_dims, room_at = form_size, numbers_at = room_at + 1,
                  most_numbers = 64, mark_size = numbers_at + most_numbers;
 
@@ -81,9 +81,9 @@ void BatchAgreement::check_same(const Tensor& input, const Tensor& target) {
       };
       const std::string what = difference(mark_of(0), mark_of(rank));
       check(what.empty(),
-            "hybrid_parallel: ranks that work on one batch were given different ones; got another "
-            "{} on {} than on {} ({}), want a batch that depends on the place along data alone, as "
-            "prepare_dataloader gives it, and the same augmentation on these ranks",
+            "hybrid_parallel: ranks that share a batch have different ones; got another {} on {} "
+            "than on {} ({}), want a batch that depends only on the place along data "
+            "(prepare_dataloader), with the same augmentation on these ranks",
             part == 0 ? "input" : "target", mesh_.describe(places[rank]), mesh_.describe(places[0]),
             what);
     }

@@ -1,9 +1,9 @@
-// BatchAgreement: checks that ranks that work on one batch together have the same batch.
+// BatchAgreement: checks that ranks that share a batch have the same one.
 //
 // Each rank sends its peers the form of its batch and a few of its values, in one small message.
-// Loaders that were sharded by rank instead of by place on the mesh, or that drew other
+// Loaders sharded by rank instead of by place on the mesh, and loaders with different
 // augmentations, thus cause an error instead of meaningless gradients. Values that differ by
-// rounding count as equal: machines may prepare them with other instructions. For one thread.
+// rounding count as equal, because machines may use different instructions. For one thread.
 #pragma once
 
 #include "parallel/mesh.h"
@@ -16,7 +16,7 @@ class BatchAgreement {
  public:
   // Compares the ranks of one copy of the model: along the axes pipeline, sequence and tensor.
   explicit BatchAgreement(const Mesh& mesh);
-  // Throws an error that names two ranks which differ, and in what. All ranks call it. On a GPU it
+  // Throws an error that names two ranks and their difference. All ranks call it. On a GPU it
   // checks only the first batch: the host would wait for each.
   void check_same(const Tensor& input, const Tensor& target = {});
 

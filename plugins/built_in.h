@@ -21,7 +21,8 @@ struct SingleOptions {
   bool on_every_rank = false;  // each rank of a multi-rank run trains its own model
 };
 
-// Throws if a run tool started several ranks, unless `on_every_rank`: they would train separately.
+// Throws if a run tool started several ranks, which would train separately, unless `on_every_rank`
+// is set.
 PluginMaker SinglePlugin(SingleOptions options = {});
 
 // --- torch_ddp: data parallelism, as torch's DistributedDataParallel. Every rank holds the whole
@@ -30,11 +31,11 @@ PluginMaker SinglePlugin(SingleOptions options = {});
 struct TorchDDPOptions {
   double bucket_cap_mb = 25;            // MiB of gradients per message, at most
   bool find_unused_parameters = false;  // parameters may take no part in a step
-  bool broadcast_buffers = true;        // rank 0's buffers go to all after each step
+  bool broadcast_buffers = true;        // all ranks get rank 0's buffers after each step
   bool gradient_as_bucket_view = true;  // gradients live in the buckets; false: copied there
   bool static_graph = false;            // every step uses the same parameters
   std::string comm_dtype = "";          // f32 gradients travel as "fp16" or "bf16"
-  bool join = false;                    // trains on uneven shares of the data as they are
+  bool join = false;                    // trains on uneven shares of the data
 };
 
 PluginMaker TorchDDPPlugin(TorchDDPOptions options = {});
@@ -47,8 +48,8 @@ struct LowLevelZeroOptions {
   int64_t stage = 1;                    // 1: optimizer state; 2: also gradients
   double reduce_bucket_size_in_m = 12;  // elements per message, in units of 2^20
   bool overlap_communication = true;    // send buckets during backward
-  bool overlap_allgather = false;       // step does not wait for the parameters; each arrives when
-                                        // something, usually its layer, first reads or writes it
+  bool overlap_allgather = false;       // step does not wait for parameters; each arrives at its
+                                        // first use, usually by its layer
   bool cpu_offload = false;  // a GPU's optimizer state is in host memory, and steps run there
 };
 
@@ -78,11 +79,11 @@ struct HybridParallelOptions {
   int64_t tp_size = 1;           // ranks that share layers
   int64_t pp_size = 1;           // ranks that have different layers, the stages of a pipeline
   int64_t sp_size = 1;           // ranks that share the tokens, in mode all_to_all or ring_attn
-  int64_t dp_size = 0;           // ranks that see different data; 0: all that are left
+  int64_t dp_size = 0;           // ranks that see different data; 0: all remaining ranks
   int64_t zero_stage = 0;        // 0 none, 1 optimizer state, 2 and gradients, 3 and parameters
   TensorPlan tensor_plan = {};   // empty: the model's own plan
-  bool parallel_output = false;  // logits stay on their ranks unless code other than a loss
-                                 // reads them: core/tensor/spread_columns.h
+  bool parallel_output = false;  // only losses read logits without a gather:
+                                 // core/tensor/spread_columns.h
   std::string sequence_parallelism_mode = "none";  // split_gather, all_to_all, ring_attn
   std::string sequence_blocks = "";  // pattern of the modules that work on some tokens;
                                      // empty: the model's known blocks
@@ -94,14 +95,14 @@ struct HybridParallelOptions {
   std::vector<int64_t> stages = {};  // links of each piece; empty: by parameter counts
   std::vector<std::string> stage_links = {};  // the same, by each piece's first link
   std::vector<double> link_costs = {};        // costs per link, to be balanced over pieces
-  std::string stage_costs = "parameters";     // if none of these is given; "measured": times each
-                                              // link, forward and backward
+  std::string stage_costs = "parameters";     // used if none of these is given; "measured" times
+                                              // each link, forward and backward
   bool recompute = false;     // blocks keep only their inputs, and run again in backward
   double bucket_cap_mb = 25;  // MiB of gradients per message along the data axis, at most
 };
 
-// Returns the mesh that the options want, with one rank along data unless dp_size is given, for any
-// number of ranks. Throws for options that do not fit together.
+// Returns the mesh that the options define, for any number of ranks. It has one rank along data
+// unless dp_size is given. Throws for incompatible options.
 Layout layout_of(const HybridParallelOptions& options);
 
 PluginMaker HybridParallelPlugin(HybridParallelOptions options = {});

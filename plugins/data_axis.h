@@ -1,4 +1,4 @@
-// Makes the plugin that the ranks along a mesh's axis data run for data parallelism.
+// Makes the plugin for data parallelism along a mesh's axis data.
 #pragma once
 
 #include "plugins/data_parallel.h"
@@ -7,8 +7,8 @@
 
 namespace booster {
 
-// `zero_stage` is 0 none, 1 optimizer state, 2 also gradients, 3 also parameters; throws for any
-// other. `message_mb` is the maximum of MiB of gradients in one message.
+// Makes it for `zero_stage`: 0 none, 1 optimizer state, 2 also gradients, 3 also parameters. Throws
+// for any other stage. A message holds at most `message_mb` MiB of gradients.
 std::unique_ptr<DataParallelPlugin> plugin_along_data(const Mesh& mesh, int64_t zero_stage,
                                                       double message_mb);
 

@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t names_shown = 5;
 
-// Returns the tensors that ranks start from: parameters and buffers, the optimizers' other
-// parameters, and existing masters.
+// Returns the tensors that all ranks need equal at the start: parameters and buffers, the
+// optimizers' other parameters, and existing masters.
 std::vector<Tensor> shared_numbers(const Model& model, const Optimizers& optimizers) {
   std::vector<Tensor> all;
   std::unordered_set<const TensorBody*> known;
@@ -25,7 +25,7 @@ std::vector<Tensor> shared_numbers(const Model& model, const Optimizers& optimiz
   return all;
 }
 
-// A parameter that is empty here belongs to another pipeline stage.
+// Returns false for an empty parameter, which belongs to another pipeline stage.
 bool is_trained_here(const Tensor& parameter) {
   return parameter.requires_grad() && parameter.numel() > 0;
 }
@@ -137,12 +137,13 @@ void DataParallelPlugin::model_has_run(const MicroStep& step) {
   if (!broadcast_buffers_ || group_.size() == 1 || model_.buffers().empty()) return;
   has_noted_buffers_ = true;
   add_note(
-      "data parallelism: an evaluation follows training passes that no step ended, so each rank "
-      "may use statistics of its own, and only rank 0's are saved; want a step before it, or "
-      "share_buffers() of the boosted model");
+      "data parallelism: evaluation after training passes without a step; ranks may use different "
+      "statistics, and checkpoints hold rank 0's; want a step before it, or share_buffers() of the "
+      "boosted model");
 }
 
-// Shares here and not around a pass: graphs may hold buffers, and one rank may evaluate alone.
+// Shares buffers after the step, not around a pass: graphs may hold buffers, and one rank may
+// evaluate alone.
 void DataParallelPlugin::sync_params(const Optimizers&) { share_buffers(); }
 
 std::vector<int64_t> DataParallelPlugin::over_stages(std::vector<int64_t> numbers) const {
@@ -164,10 +165,10 @@ void DataParallelPlugin::check_none_missing(const Optimizer& optimizer, const ch
   if (missing > names_shown) names += ", ...";
   const bool is_part = mesh_.axes().list().size() > 1;
   check(missing == 0,
-        "{}: {} of {} parameters got no gradient in this step: {}; want every parameter to take "
-        "part in the loss, or {}",
+        "{}: {} of {} parameters got no gradient in this step: {}; want a loss that depends on "
+        "every parameter, or {}",
         is_part ? "data parallelism" : name(), missing, asked, names,
-        is_part ? "those that do not frozen (requires_grad_(false))" : advice);
+        is_part ? "the others frozen (requires_grad_(false))" : advice);
 }
 
 void DataParallelPlugin::agree(Tensor& numbers, Among among) {

@@ -1,14 +1,15 @@
 // Common part of all data parallelism: each rank sees its own share of the data and works on the
-// whole model. All ranks start from rank 0's values. A parameter that an optimizer steps without a
-// gradient is an error that names it. Derived plugins exchange the gradients.
+// whole model. All ranks start from rank 0's values. Stepping a parameter without a gradient throws
+// an error that names it. Derived plugins exchange the gradients.
 //
 // All ranks receive rank 0's buffers after each step, and after each training pass without
-// gradients. So all ranks evaluate with the buffers that checkpoints hold. An evaluation sends
-// nothing: one rank may evaluate alone.
+// gradients. All ranks thus evaluate with the buffers that checkpoints hold. An evaluation sends
+// nothing, so one rank may evaluate alone.
 //
-// If a mesh has axes besides data, ranks along those see the same data, and another plugin handles
-// what they share (plugins/hybrid_parallel.h). Ranks along the axis sequence work on other tokens
-// of the same data with the same parameters. Their gradients are averaged with those along data.
+// If a mesh has other axes besides data, ranks along these axes see the same data, and another
+// plugin handles them (plugins/hybrid_parallel.h). Ranks along the axis sequence work on different
+// tokens of the same data with the same parameters. Gradients are averaged over the axes data and
+// sequence.
 #pragma once
 
 #include "plugins/interface/plugin.h"
@@ -31,8 +32,8 @@ class DataParallelPlugin : public Plugin {
   void agree(Tensor& numbers, Among among) override;
   // Shares buffers. A plugin that overrides it must call it as well.
   void sync_params(const Optimizers& stepped) override;
-  // Called when a call of the model has ended. Shares its buffers if no step will; notes once if
-  // ranks evaluate with different buffers.
+  // Shares the model's buffers after a call of it, if no step will. Notes once if ranks evaluate
+  // with different buffers.
   void model_has_run(const MicroStep& step);
   // Sends rank 0's values of parameters that joined an optimizer after boost to all ranks, once.
   // Called before each training pass.
@@ -44,11 +45,11 @@ class DataParallelPlugin : public Plugin {
   // Copies the configuration for another model; throws if `other` already serves one.
   DataParallelPlugin(const DataParallelPlugin& other);
 
-  // Ranks along the axes data and sequence.
+  // Returns the ranks along the axes data and sequence.
   const Group& ranks() const { return group_; }
   // Does nothing if the option broadcast_buffers is off.
   void share_buffers();
-  // Sets the sequence number of this training on these ranks, from 0; it tags its messages. Counts
+  // Sets the sequence number of this training on these ranks, from 0; it tags the messages. Does so
   // once, before the first message.
   void number_training();
   uint32_t training() const { return training_; }
@@ -59,10 +60,10 @@ class DataParallelPlugin : public Plugin {
   // Sums each number over the pipeline's stages; collective over one pipeline. A stage may have
   // nothing to train.
   std::vector<int64_t> over_stages(std::vector<int64_t> numbers) const;
-  // Throws if some, but not all, of the optimizer's parameters have no gradient: if all lack one,
-  // no pass has run since they were dropped. Ignores parameters that joined after the last pass
-  // began. Never throws if the group has one rank. `advice` is another remedy for the error text,
-  // used outside of hybrid_parallel.
+  // Throws if some, but not all, of the optimizer's parameters have no gradient. If all lack one,
+  // no pass has run since the gradients were dropped. Ignores parameters that joined after the last
+  // pass began. Never throws if the group has one rank. `advice` is a further remedy for the error
+  // text, used outside of hybrid_parallel.
   void check_none_missing(const Optimizer& optimizer, const char* advice) const;
 
  private:
@@ -82,7 +83,7 @@ class DataParallelPlugin : public Plugin {
   std::shared_ptr<Parameters> joined_ = std::make_shared<Parameters>();
 };
 
-// Gives all ranks of the group rank 0's values: parameters, buffers, and the optimizers' other
+// Sends rank 0's values to all ranks of the group: parameters, buffers, and the optimizers' other
 // parameters.
 void share_numbers(const Model& model, const Optimizers& optimizers, const Group& group);
 

@@ -10,7 +10,7 @@ namespace booster {
 
 namespace {
 
-// Ranks of one copy of the model. Hybrid sharding keeps gathers inside a machine.
+// Returns the ranks of one copy of the model. Hybrid sharding keeps gathers inside a machine.
 int shard_size_of(const FsdpOptions& options) {
   check(options.sharding == "full" || options.sharding == "hybrid",
         "fsdp: unknown sharding; got {}, want full or hybrid", options.sharding);
@@ -53,7 +53,7 @@ void Fsdp::shard(const Model& model, const Optimizers& optimizers) {
   ShardedStatePlugin::shard(model, optimizers);
 }
 
-// A message is a unit: its whole gradients are sent when the last one is complete.
+// Makes one message per unit, sent when its last whole gradient is complete.
 std::vector<Parameters> Fsdp::message_groups(const Parameters& parameters) const {
   return units_->by_unit(parameters);
 }
@@ -66,7 +66,7 @@ PassScope Fsdp::begin(const PassStart& start) {
   return scope;
 }
 
-// Steps change only the parts.
+// Keeps writes into whole parameters, since steps change only the parts.
 void Fsdp::sync_grads(const Optimizer& optimizer) {
   units_->keep_writes();
   ShardedStatePlugin::sync_grads(optimizer);

@@ -65,13 +65,13 @@ void check_options(const HybridParallelOptions& options) {
         "hybrid_parallel: unknown stage_costs; got {}{}", options.stage_costs,
         legal_names(options.stage_costs, {"parameters", "measured"}));
   check(options.pp_size == 1 || options.zero_stage < 3,
-        "hybrid_parallel: stages of a pipeline keep their parameters; got zero_stage {} with "
-        "pp_size {}, want zero_stage 0, 1 or 2",
+        "hybrid_parallel: a pipeline cannot shard parameters; got zero_stage {} with pp_size {}, "
+        "want zero_stage 0, 1 or 2",
         options.zero_stage, options.pp_size);
   const SequenceMode mode = sequence_mode_named(options.sequence_parallelism_mode);
   check(options.sp_size == 1 || mode == SequenceMode::all_to_all || mode == SequenceMode::ring_attn,
         "hybrid_parallel: sp_size {} has no effect with sequence_parallelism_mode {}; want "
-        "all_to_all, ring_attn, or tp_size (split_gather shares tokens among the tensor ranks)",
+        "all_to_all, ring_attn, or tp_size (in split_gather the tensor ranks share tokens)",
         options.sp_size, options.sequence_parallelism_mode);
   if (options.pp_size > 1)
     check_pipeline_options(pipeline_options(options), static_cast<int>(options.pp_size));
@@ -93,8 +93,8 @@ namespace {
 std::vector<Axis> axes_for(const HybridParallelOptions& options, int ranks) {
   const int64_t wanted = layout_of(options).ranks();
   check(ranks > 1 || wanted == 1,
-        "hybrid_parallel: its sizes want {} ranks or a multiple of them; got one process (booster "
-        "run --nproc_per_node {})",
+        "hybrid_parallel: its sizes need a multiple of {} ranks; got one process, want booster run "
+        "--nproc_per_node {}",
         wanted, wanted);
   const int data = options.dp_size == 0 ? -1 : static_cast<int>(options.dp_size);
   return {{"data", data},
@@ -146,7 +146,7 @@ void HybridParallel::refuse_strangers(Optimizer optimizer) const {
   optimizer.on_new_group([stages = stages_](Optimizer&, const Parameters& added) {
     for (const auto& [name, tensor] : added)
       check(stages->knows(tensor),
-            "pipeline: parameter {} was neither the model's nor an optimizer's when they were "
+            "pipeline: parameter {} belonged to neither the model nor an optimizer when they were "
             "boosted, so no stage has it; want it in an optimizer before boost",
             name);
   });
@@ -178,8 +178,8 @@ void HybridParallel::cut(const Model& model) {
   TensorPlan plan = options_.tensor_plan;
   if (plan.empty()) plan = joined_traits(model.module()).tensor_plan;
   check(!plan.empty(),
-        "hybrid_parallel: no tensor plan comes with a {}; want tensor_plan, which says how its "
-        "layers are cut, or one in the model's traits()",
+        "hybrid_parallel: a {} has no tensor plan; want tensor_plan, which states how to cut its "
+        "layers, or a plan in the model's traits()",
         model->kind());
   sequence_.choose(model, options_.sequence_blocks);
   tensor_->cut(model, plan,
@@ -221,8 +221,8 @@ void HybridParallel::model_has_run(const MicroStep& step) {
   for (std::string& note : data_->take_notes()) add_note(std::move(note));
 }
 
-// A pipeline's gradients grow with each micro-batch, so they are exchanged along the data axis
-// after the last one.
+// Begins a pass. A pipeline's gradients grow with each micro-batch, so they are exchanged along the
+// data axis after the last one.
 PassScope HybridParallel::begin(const PassStart& start) {
   const bool exchanges_late = stages_ && start.sync && start.pass == Pass::backward;
   PassScope scope({.end =
@@ -274,8 +274,8 @@ void HybridParallel::check_gradients(Stepped& stepped) const {
 void HybridParallel::sync_params(const Optimizers& stepped) { data_->sync_params(stepped); }
 void HybridParallel::hold_whole(bool whole) { data_->hold_whole(whole); }
 
-// Joins along the data axis first: the axis's first rank then has a whole part of the layers. Those
-// ranks join parts into whole layers, and the first of them joins the stages.
+// Joins in three steps. The ranks along data join their shards on the first of them. The first
+// ranks join parts into whole layers, and the first of these joins the stages.
 void HybridParallel::join(StateDict& state) const {
   data_->join(state);
   if (mesh_.place("data") > 0 || mesh_.place("sequence") > 0) return;

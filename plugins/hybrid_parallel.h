@@ -46,15 +46,15 @@ class HybridParallel : public Plugin {
   HybridParallel(HybridParallelOptions options, Mesh mesh);
   struct Stepped {
     Optimizer optimizer;
-    std::shared_ptr<Parameters> parameters;  // groups that are added later join them
+    std::shared_ptr<Parameters> parameters;  // later groups join them
     GradientAgreement agreement;
   };
   // Partitions layers and sequences.
   void cut(const Model& model);
   void share_norms(const Optimizers& optimizers);
-  // Makes new groups throw for parameters that no stage knew when the model was boosted.
+  // Makes new groups throw for parameters that no stage had when the model was boosted.
   void refuse_strangers(Optimizer optimizer) const;
-  // As DataParallelPlugin::model_has_run; takes over that plugin's notes.
+  // Does as DataParallelPlugin::model_has_run, and takes over that plugin's notes.
   void model_has_run(const MicroStep& step);
   // Checks gradients of parameters that each rank along tensor holds whole.
   void check_gradients(Stepped& stepped) const;

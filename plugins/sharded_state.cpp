@@ -27,8 +27,8 @@ Group neighbours(const Group& all, int size) {
     std::string fitting;
     for (int fits = 1; fits <= all.size(); ++fits)
       if (all.size() % fits == 0) fitting += (fits > 1 ? ", " : "") + std::to_string(fits);
-    fail("fsdp: shard_size must divide the ranks; got {} for {} ranks, want {}", size, all.size(),
-         fitting);
+    fail("fsdp: shard_size must divide the number of ranks; got {} for {} ranks, want {}", size,
+         all.size(), fitting);
   }
   std::vector<int> ranks;
   for (int i = 0; i < size; ++i) ranks.push_back(all.rank() / size * size + i);
@@ -75,7 +75,7 @@ ShardedStatePlugin::ShardedStatePlugin(const ShardedStatePlugin& other)
 
 ShardedStatePlugin::~ShardedStatePlugin() {
   for (const auto& [parameter, hook] : watched_) remove_grad_ready_hook(parameter, hook);
-  // Other ranks may still need what this rank sends, and the reverse.
+  // Other ranks may still need this rank's messages, and this rank theirs.
   for (const Work& work : on_their_way_) {
     try {
       work.synchronize();
@@ -205,8 +205,8 @@ std::shared_ptr<const ShardedStatePlugin::Gathering> ShardedStatePlugin::gather(
   return std::make_shared<Gathering>(Gathering{std::move(packed), all, work, gathers_});
 }
 
-// A window on shared memory cannot arrive late, since the memory's other tensors would be lost with
-// it.
+// Receives the gathered parameters. A window on shared memory cannot arrive late, since the
+// memory's other tensors would be lost with it.
 void ShardedStatePlugin::receive(const std::shared_ptr<const Gathering>& gathering,
                                  const std::vector<Tensor>& parameters, bool late) {
   for (size_t i = 0; i < parameters.size(); ++i) {
@@ -241,7 +241,7 @@ void ShardedStatePlugin::join(StateDict& state) const {
 void ShardedStatePlugin::split(StateDict& state) const {
   for (NamedTensor& held : state)
     if (const Tensor parameter = kept_for(held); parameter.defined()) {
-      check(held.tensor.numel() == parameter.numel(), "{}: {} does not fit; got shape {}, want {}",
+      check(held.tensor.numel() == parameter.numel(), "{}: {} has the wrong shape; got {}, want {}",
             name(), held.name, held.tensor.shape(), parameter.shape());
       held.tensor = part_of(held.tensor, shards_);
     }

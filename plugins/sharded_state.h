@@ -1,10 +1,10 @@
-// Common part of the ZeRO stages: data parallelism that keeps optimizer state once.
+// Common part of the ZeRO stages: data parallelism that keeps optimizer state only once.
 //
 // Each rank updates its part of every parameter (plugins/parameters/rank_parts.h) and keeps only
 // that part's moments, masters and compensations. Gradients are summed by reduce-scatter in buckets
-// while backward runs. From then on `grad()` of a parameter is this rank's part of the mean, flat.
-// Norms, clips and checkpoints equal those of a single process. The derived plugin handles
-// parameters between steps.
+// while backward runs. Then `grad()` of a parameter is this rank's part of the mean, flat. Norms,
+// clips and checkpoints equal those of a single process. The derived plugin handles parameters
+// between steps.
 #pragma once
 
 #include "parallel/operations/operation_tag.h"
@@ -34,7 +34,7 @@ class ShardedStatePlugin : public DataParallelPlugin {
  protected:
   struct Options {
     ShardedGradientOptions gradients;
-    int shard_size = 0;         // ranks that hold one copy of everything; 0: all
+    int shard_size = 0;         // ranks that share one copy; 0: all
     bool gathers_late = false;  // each parameter arrives at its first use
     bool cpu_offload = false;   // optimizers keep state and step on the host
   };
@@ -43,7 +43,7 @@ class ShardedStatePlugin : public DataParallelPlugin {
 
   // Returns true if a caller wants whole parameters outside of passes.
   bool holds_whole() const { return holds_ > 0; }
-  // Returns the ranks that everything is partitioned over.
+  // Returns the ranks that share one copy of all parts.
   const Group& shards() const { return shards_; }
   // Returns groups of these parameters whose gradients may share messages, roughly in the order in
   // which backward completes each group.
@@ -64,7 +64,7 @@ class ShardedStatePlugin : public DataParallelPlugin {
     Group group;  // keeps the group alive while a waiter needs it
   };
 
-  // Sends this rank's parts of the optimizer's parameters to all ranks, and takes theirs.
+  // Sends this rank's parts of the optimizer's parameters to all ranks, and receives theirs.
   void gather_params(const Optimizer& optimizer);
   void offload(const Optimizers& optimizers);
   // Owns this rank's part of each of the optimizer's parameters, and of parameters that join it.
@@ -78,7 +78,7 @@ class ShardedStatePlugin : public DataParallelPlugin {
                                           OperationTag tag) const;
   static void receive(const std::shared_ptr<const Gathering>& gathering,
                       const std::vector<Tensor>& parameters, bool late);
-  // Returns the parameter that an optimizer keeps this tensor for; undefined for a count or another
+  // Returns the parameter to which this optimizer state belongs; undefined for a count or another
   // tensor.
   Tensor kept_for(const NamedTensor& held) const;
 

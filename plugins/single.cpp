@@ -11,8 +11,8 @@ Single::Single(SingleOptions options) {
   const World world = launch_from_env();
   const bool by_tool = world.launcher == "torchrun";
   check(world.size == 1,
-        "single: {} started {} ranks, and each would train a model of its own; want torch_ddp, one "
-        "process, or on_every_rank = true if that is what you want",
+        "single: {} started {} ranks, and each would train its own model; want torch_ddp, one "
+        "process, or on_every_rank = true if this is intended",
         by_tool ? "booster run (or torchrun)" : world.launcher, world.size);
 }
 

@@ -8,8 +8,8 @@ namespace booster {
 
 class Single : public Plugin {
  public:
-  // Throws if a run tool started several ranks, unless `on_every_rank`: they would train
-  // separately.
+  // Throws if a run tool started several ranks, which would train separately, unless
+  // `on_every_rank` is set.
   explicit Single(SingleOptions options = {});
 };
 

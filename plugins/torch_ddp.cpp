@@ -17,7 +17,7 @@ std::optional<DType> dtype_named(const std::string& name) {
   if (name.empty()) return std::nullopt;
   if (name == "fp16") return DType::f16;
   if (name == "bf16") return DType::bf16;
-  fail("torch_ddp: comm_dtype: no such dtype; got '{}'{}", name,
+  fail("torch_ddp: comm_dtype: unknown dtype; got '{}'{}", name,
        legal_names(name, {"", "fp16", "bf16"}));
 }
 
@@ -109,7 +109,8 @@ void TorchDdp::end_backward() {
     adopt_gradients_of_others();
 }
 
-// A gradient missing here counted as 0. If another rank had one, this rank takes the average.
+// Adopts averages for gradients that this rank lacks. They counted as 0; if another rank had one,
+// this rank takes the average.
 void TorchDdp::adopt_gradients_of_others() {
   std::vector<uint8_t> used;
   for (const NamedTensor& parameter : watched_) used.push_back(parameter.tensor.grad().defined());
@@ -121,8 +122,8 @@ void TorchDdp::adopt_gradients_of_others() {
   }
 }
 
-// As above for a static graph, where no message is needed. All collectives have finished, so a rank
-// whose graph differs may throw alone; its peers see it exit.
+// Ends an exchange of a static graph, without a message. All collectives have finished, so a rank
+// whose graph differs may throw alone; other ranks detect its exit.
 void TorchDdp::end_static_exchange() {
   if (!graph_.is_known()) {
     graph_.learn(watched_, ranks());
@@ -136,8 +137,8 @@ void TorchDdp::end_static_exchange() {
   }
 }
 
-// For a step, or a clip, after passes without an exchange. These may have been abandoned since, so
-// ranks ask each other which gradients exist.
+// Prepares a step or a clip after passes without an exchange. The passes may have been abandoned
+// since, so ranks compare which gradients exist.
 void TorchDdp::sync_static() {
   if (!std::exchange(keeps_local_, false)) return;
   graph_.begin(watched_);

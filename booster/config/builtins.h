@@ -14,7 +14,7 @@ namespace booster {
 #include "booster/config/builtins.def"
 #undef PLUGIN
 #undef STRATEGY
-// In the order in which configs list them; the first is the default.
+// Return the entries in the order in which configs list them. The first is the default.
 std::vector<RegistryEntry<Model>> built_in_models();
 
 }  // namespace booster

@@ -1,13 +1,13 @@
-// Checks of options that do not fit together.
+// Finds incompatible options.
 #pragma once
 
 #include "booster/config/config.h"
 
 namespace booster {
 
-// Adds to `mistakes` what the constructors of model, optimizer, schedule and strategy would refuse:
-// options that do not fit together. Makes nothing large. Skips sections that have mistakes already.
-// Has the thread rules of Mistakes.
+// Adds incompatible options to `mistakes`: those that the constructors of model, optimizer,
+// schedule and strategy would refuse. Allocates nothing large. Skips sections that already have
+// mistakes. Has the thread rules of Mistakes.
 void check_together(const Config& config, Mistakes& mistakes);
 
 }  // namespace booster

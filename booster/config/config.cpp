@@ -17,7 +17,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Runs before the layout is built, since names from libraries are legal in the rest of the config.
+// Loads the config's libraries. Runs before the layout is built, since names from libraries are
+// legal in the rest of the config.
 void load_libraries(const JsonValue& root, Mistakes& mistakes) {
   const JsonValue* section = root.find("booster");
   const JsonValue* libraries = section ? section->find("libraries") : nullptr;
@@ -120,7 +121,7 @@ std::pair<std::string, std::string> Config::split(const std::string& path) {
 bool Config::has(const std::string& path) const { return values_.contains(pointer_to(path)); }
 
 Config Config::with(const std::string& path, Json value) const {
-  check(has(path), "config: no such option; got {}", path);
+  check(has(path), "config: unknown option; got {}", path);
   Config other = *this;
   other.values_.at(pointer_to(path)) = std::move(value);
   return other;

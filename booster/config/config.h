@@ -4,12 +4,12 @@
 //   double lr = config.get<double>("optimizer.lr");
 //
 // The library knows the sections booster, model, optimizer and lr_scheduler, and device. A program
-// that needs more declares its own sections (ProgramConfig).
+// may declare more sections (ProgramConfig).
 //
-// All mistakes together are one Error of kind usage (exit code 2); nothing is written. It has one
-// line per mistake, in the order of the file. A line begins with file:line:column, or with the
-// override that caused it, and the key's path. Options that do not fit together are mistakes too:
-// whatever the model, the optimizer, the schedule or the strategy would refuse. Only an option of
+// All mistakes together throw one Error of kind usage (exit code 2) before anything is written. It
+// has one line per mistake, in the order of the file. A line begins with file:line:column, or with
+// the override that caused the mistake, and the key's path. Incompatible options are mistakes too:
+// those that the model, the optimizer, the schedule or the strategy would refuse. Only an option of
 // type data_path may name an environment variable, as a leading $NAME. A Config is a value; threads
 // may share one for reading.
 #pragma once
@@ -62,33 +62,33 @@ struct ConfigArgument {
 struct ProgramConfig {
   std::vector<Section> sections = {};
   std::vector<ConfigArgument> arguments = {};
-  // Defaults that replace the library's own for this program, by path: {"model.num_classes", 101}.
-  // In a section with choices a default applies to every choice that has the option; "model.name"
-  // is the choice itself. Null: the program computes the value and sets it with Config::with.
+  // Defaults by path that replace the library's for this program: {"model.num_classes", 101}. In a
+  // section with choices, a default applies to every choice that has the option. "model.name" is
+  // the choice itself. Null means that the program computes the value and sets it with
+  // Config::with.
   std::vector<std::pair<std::string, nlohmann::json>> defaults = {};
-  // Unknown objects may appear next to the sections: they belong to another program.
+  // Unknown objects may appear next to the sections, because they belong to another program.
   bool open = false;
-  // Reports combinations that the program refuses although each value is legal. Invalid values
-  // appear to `check` as their defaults.
+  // Reports combinations of legal values that the program refuses. `check` sees defaults in place
+  // of invalid values.
   std::function<void(const Config&, Mistakes&)> check = {};
 };
 
 class Config {
  public:
-  // A config with all defaults.
+  // Makes a config with all defaults.
   Config();
   static Config from_file(const std::filesystem::path& path,
                           const std::vector<std::string>& overrides = {},
                           const ProgramConfig& program = {});
-  // `name` identifies the text in errors.
+  // Reads a config from text. `name` identifies the text in errors.
   static Config from_text(std::string_view text, const std::string& name = "config",
                           const std::vector<std::string>& overrides = {},
                           const ProgramConfig& program = {});
-  // Accepts --config FILE, --set key.path=value (a JSON value, else a string; the last one wins)
-  // and the program's own arguments. Three arguments end the program: --help prints the usage,
-  // --schema prints the JSON schema of its configs, and --check checks the config (`booster config
-  // check` runs a program with it). Also arranges that an uncaught Error ends the program with its
-  // text and its exit code.
+  // Reads the arguments --config FILE, --set key.path=value (a JSON value, else a string; the last
+  // one wins) and the program's own. Three arguments end the program. --help prints the usage.
+  // --schema prints the JSON schema of its configs. --check checks the config (`booster config
+  // check` runs a program with it). Also calls report_uncaught_errors().
   static Config from_args(int argc, const char* const* argv, const ProgramConfig& program = {});
 
   // Returns the value at a path such as "optimizer.lr"; throws if there is none or its type is not
@@ -101,8 +101,8 @@ class Config {
   bool has(const std::string& path) const;
   // Returns true if the file or an override mentions this section.
   bool gives(const std::string& section) const;
-  // Returns a copy with another value for an option that this config has, for values that a program
-  // learns later.
+  // Returns a copy with another value of an existing option, for values that a program learns
+  // later.
   Config with(const std::string& path, nlohmann::json value) const;
   // Returns the options of a section: "optimizer", "booster.plugin", or "" for top-level options.
   OptionValues options(const std::string& section) const;
@@ -123,27 +123,28 @@ class Config {
 };
 
 // Makes the config's plugin and strategy, and its model and optimizer if it describes a model.
-// Throws the errors that a program would meet, also for a pair that does not work together. Returns
-// the strategy's notes.
+// Throws the errors that a program would get, also for an incompatible pair. Returns the strategy's
+// notes.
 std::vector<std::string> check_objects(const Config& config);
 
-// Arranges that a program whose main lets an Error escape ends without abort(). It prints "error:
+// Makes an Error that escapes from main end the program without abort(). The program prints "error:
 // TEXT" to stderr and exits with the error's exit code. With several ranks the text names the rank:
-// "error: rank 1 (tensor 1): TEXT". Also opens /dev/null for standard files that the program was
-// started without. Config::from_args calls it; calling it again changes nothing.
+// "error: rank 1 (tensor 1): TEXT". Also opens /dev/null for missing standard files.
+// Config::from_args calls it; calling it again changes nothing.
 void report_uncaught_errors();
 
-// --- the objects that a config describes. Throw the errors of the objects' own constructors;
-// thread-safe.
+// --- the objects that a config describes. The functions throw the errors of the objects' own
+// constructors; thread-safe.
 
 // Returns the device on which the config's model is trained. "cuda" is the GPU with this rank's
 // number on its machine.
 Device device_of(const Config& config);
 // Makes the model on that device, loads its start weights and freezes what the config names. Calls
-// `report` for everything in the weights' file that did not fit exactly.
+// `report` for each tensor of the weights' file that did not match exactly.
 Model make_model(const Config& config, const std::function<void(const std::string&)>& report = {});
 Optimizer make_optimizer(const Config& config, const Model& model);
-// `training_steps`, the number of optimizer steps of the whole run, replaces a total_steps of 0.
+// Makes the scheduler. `training_steps`, the number of optimizer steps of the whole run, replaces a
+// total_steps of 0.
 LRScheduler make_lr_scheduler(const Config& config, const Optimizer& optimizer,
                               int64_t training_steps);
 

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// "/optimizer/lr" as "optimizer.lr"
+// Returns "/optimizer/lr" as "optimizer.lr"
 std::string dotted(std::string pointer) {
   std::replace(pointer.begin(), pointer.end(), '/', '.');
   return pointer.empty() ? pointer : pointer.substr(1);
@@ -21,7 +21,7 @@ std::string shown(const Json& values, const std::string& key) {
   return values.contains(key) ? values[key].dump() : "nothing";
 }
 
-// The first key where two flat objects differ.
+// Returns the first key where two flat objects differ.
 std::string first_difference(const Json& a, const Json& b) {
   for (const Json* values : {&a, &b})
     for (const auto& [key, value] : values->items())
@@ -38,7 +38,7 @@ void check_agreement(const Config& config, const Group& group) {
     if (texts[rank] == texts[0]) continue;
     const auto first = json_from<Json>(texts[0]), other = json_from<Json>(texts[rank]);
     const std::string key = first_difference(first, other);
-    fail("config: {} is not the same on all ranks; rank {} has {}, rank 0 has {}", dotted(key),
+    fail("config: {} differs between ranks; rank {} has {}, rank 0 has {}", dotted(key),
          rank, shown(other, key), shown(first, key));
   }
 }

@@ -1,5 +1,5 @@
-// Checks that ranks that train together have the same config. If a file was edited between their
-// starts, or a machine has an old copy, replicas would differ or ranks would wait forever.
+// Checks that ranks that train together have the same config. Otherwise, such as after an edit
+// between their starts, replicas would differ or ranks would wait forever.
 #pragma once
 
 #include "booster/config/config.h"

@@ -29,11 +29,11 @@ constexpr const char* usage_text =
 
 // Arguments that every program has and that set no option.
 const std::vector<ConfigArgument> common_arguments = {
-    {"--config", "", "FILE", "JSON config; what it leaves out has its default"},
+    {"--config", "", "FILE", "JSON config; missing options have their defaults"},
     {"--set", "", "key.path=value", "overrides one value of the config; may be repeated"}};
 const std::vector<ConfigArgument> ending_arguments = {
-    {"--check", "", "", "checks the config and ends"},
-    {"--schema", "", "", "prints the JSON schema of configs and ends"},
+    {"--check", "", "", "checks the config and exits"},
+    {"--schema", "", "", "prints the JSON schema of configs and exits"},
     {"--help", "", "", "this text"}};
 
 std::string form_of(const ConfigArgument& argument) {
@@ -57,7 +57,8 @@ struct Arguments {
   bool only_check = false, only_schema = false;
 };
 
-// Calls `take` with the values of each occurrence, at once: later settings override earlier ones.
+// Calls `take` with the values of each occurrence immediately, because later settings override
+// earlier ones.
 CLI::Option* add_setting(CLI::App& app, const std::string& name,
                          std::function<void(const std::vector<std::string>&)> take) {
   const auto call = [take](const CLI::results_t& values) {
@@ -96,7 +97,7 @@ void take_config(Arguments& arguments, const std::string& file) {
   arguments.config = file;
 }
 
-// Ends the program for --help.
+// Reads the command line; ends the program for --help.
 Arguments read_arguments(int argc, const char* const* argv, const ProgramConfig& program) {
   CLI::App app("", "command line");
   app.allow_extras();
@@ -120,7 +121,7 @@ Arguments read_arguments(int argc, const char* const* argv, const ProgramConfig&
   return arguments;
 }
 
-// With several ranks, each names itself.
+// Prints an error. With several ranks, it names this rank.
 void say_error(const char* text) {
   const std::string rank = name_of_this_rank();
   warn("error: " + rank + (rank.empty() ? "" : ": ") + text);
@@ -140,7 +141,7 @@ void say_error(const char* text) {
     say_error("an unknown exception");
   }
   std::fflush(nullptr);
-  std::quick_exit(code);  // not exit(): leaves objects in use alone
+  std::quick_exit(code);  // not exit(), which would destroy objects in use
 }
 
 }  // namespace
@@ -166,8 +167,8 @@ Config Config::from_args(int argc, const char* const* argv, const ProgramConfig&
 
 namespace {
 
-// Without this, a file that the program opens would get the descriptor of a missing standard file,
-// and receive printed text. open() takes the lowest free descriptor.
+// Opens missing standard files. Otherwise a file that the program opens would get such a
+// descriptor, and receive printed text. open() takes the lowest free descriptor.
 void open_standard_files() {
   for (int file = 0; file <= 2; ++file)
     if (fcntl(file, F_GETFD) < 0 && errno == EBADF) open("/dev/null", O_RDWR);

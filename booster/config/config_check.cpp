@@ -80,8 +80,8 @@ class SectionCheck {
     return section_.short_form && value.kind == JsonKind::string;
   }
 
-  // Adds the options of the choice that "name" selects. If there is no such choice, uses the one
-  // that is probably meant, so that the other keys are checked too.
+  // Adds the options of the choice that "name" selects. If there is no such choice, uses the most
+  // similar one, so that the other keys are checked too.
   Json choose(const JsonValue* value) {
     if (section_.choices.empty()) return Json::object();
     const JsonValue* named = value && value->kind == JsonKind::object ? value->find("name") : value;
@@ -129,14 +129,14 @@ class SectionCheck {
     return legal;
   }
 
-  // Returns true for an object that belongs to another program. A name close to one of ours is
-  // treated as a mistake instead.
+  // Returns true for an object that belongs to another program. A name similar to one of ours
+  // counts as a mistake instead.
   bool is_anothers(const JsonValue& member) const {
     return section_.open && member.kind == JsonKind::object &&
            nearest_name(member.key, legal_keys()).empty();
   }
 
-  // Suggests a key in another section, if no key of this section is meant.
+  // Suggests a key in another section if no key of this section is similar.
   std::string suggestion_elsewhere(const std::string& key) const {
     if (!our_name(key, legal_keys()).empty()) return "";
     Names meant = meant_by(key);

@@ -25,17 +25,16 @@ Section chosen_section(const char* name, const char* description, const Entries&
 }
 
 Section booster_section() {
-  return {
-      .name = "booster",
-      .description = "how the model is spread and in what numbers it trains",
-      .options = {libraries_option(),
-                  choice_option("loss_mean", "ranks", {"ranks", "rows"},
-                                "where batches differ in rows that count: each is a mean of its "
-                                "own, and ranks average those; or one mean over all rows")},
-      .sections = {chosen_section("plugin", "how the model is spread over ranks",
-                                  plugin_registry().entries(), true),
-                   chosen_section("mixed_precision", "the precision strategy",
-                                  precision_registry().entries(), true)}};
+  return {.name = "booster",
+          .description = "the plugin and the precision of the training",
+          .options = {libraries_option(),
+                      choice_option("loss_mean", "ranks", {"ranks", "rows"},
+                                    "for batches that differ in counted rows: ranks: the mean of "
+                                    "each batch's mean; rows: one mean over all rows")},
+          .sections = {chosen_section("plugin", "how the model is spread over ranks",
+                                      plugin_registry().entries(), true),
+                       chosen_section("mixed_precision", "the precision strategy",
+                                      precision_registry().entries(), true)}};
 }
 
 Section model_section() {
@@ -49,7 +48,7 @@ Section model_section() {
 void set_default_choice(Section& section, const std::string& name) {
   const std::vector<std::string> names = names_of(section.choices);
   check(std::ranges::find(names, name) != names.end(),
-        "config: the program's default of {} does not exist; got {}{}", section.name, name,
+        "config: unknown name in the program's default of {}; got {}{}", section.name, name,
         legal_names(name, names));
   section.default_choice = name;
 }
@@ -69,7 +68,7 @@ void set_default(Section& section, const std::string& name, const nlohmann::json
   };
   set(section.options);
   for (NamedTable& choice : section.choices) set(choice.options);
-  check(found, "config: no option for a default of the program's; got {} of {}", name,
+  check(found, "config: the program has a default for an unknown option; got {} of {}", name,
         section.name);
 }
 
@@ -104,7 +103,7 @@ std::vector<std::string> path_pointers(const Section& layout) {
 
 Option libraries_option() {
   return texts_option("libraries", {},
-                      "shared libraries with plugins, strategies and models of your own, by path");
+                      "paths of shared libraries with your own plugins, strategies and models");
 }
 
 std::vector<std::string> names_of(const std::vector<NamedTable>& choices) {
@@ -122,17 +121,17 @@ std::vector<std::string> device_names() {
 }
 
 Section config_layout(const ProgramConfig& program) {
-  Section layout = {
-      .name = "config",
-      .description = "what booster trains, and how",
-      .options = {choice_option("device", "auto", device_names(),
-                                "where the model lives; auto: the CPU; cuda: the GPU of the rank's "
-                                "number on its machine")},
-      .sections = {booster_section(), model_section(),
-                   chosen_section("optimizer", "how weights follow gradients", optimizer_entries()),
-                   chosen_section("lr_scheduler", "how the learning rate changes over steps",
-                                  lr_scheduler_entries())},
-      .open = program.open};
+  Section layout = {.name = "config",
+                    .description = "the model, its distribution and its training",
+                    .options = {choice_option("device", "auto", device_names(),
+                                              "device of the model; auto: the CPU; cuda: the GPU "
+                                              "with the rank's number on its machine")},
+                    .sections = {booster_section(), model_section(),
+                                 chosen_section("optimizer", "the update rule of the weights",
+                                                optimizer_entries()),
+                                 chosen_section("lr_scheduler", "the learning rate over steps",
+                                                lr_scheduler_entries())},
+                    .open = program.open};
   for (const Section& section : program.sections) layout.sections.push_back(section);
   set_defaults(layout, program);
   return layout;

@@ -14,7 +14,7 @@ namespace booster {
 // models registered so far. Throws for a default of an option that does not exist.
 Section config_layout(const ProgramConfig& program = {});
 
-// The option booster.libraries, whose entries are loaded before the layout is built.
+// Returns the option booster.libraries, whose entries are loaded before the layout is built.
 Option libraries_option();
 
 std::vector<std::string> names_of(const std::vector<NamedTable>& choices);
@@ -24,11 +24,12 @@ std::vector<std::string> path_pointers(const Section& layout);
 
 class Mistakes;
 
-// Checks `value` (null: left out) against the layout. Returns every value in force; wrong values
-// are added to `mistakes` and replaced by their defaults. The top level may hold "$schema", a
+// Checks `value` (null: omitted) against the layout. Returns every effective value. Adds wrong
+// values to `mistakes` and replaces them by their defaults. The top level may hold "$schema", a
 // string for editors.
 nlohmann::json checked_section(const Section& section, const JsonValue* value, Mistakes& mistakes);
-// The same, but throws all mistakes as one Error. `file` names the document in their positions.
+// Does the same, but throws all mistakes as one Error. `file` names the document in their
+// positions.
 nlohmann::json checked_section(const Section& section, const JsonValue* value,
                                const std::string& file);
 

@@ -33,11 +33,11 @@ Json section_schema(const Section& section) {
 OptionTable own_keys(const Section& section, const std::string& path) {
   OptionTable keys = section.options;
   if (!section.choices.empty()) {
-    const std::string form = section.short_form ? "; the name alone may stand for the object" : "";
+    const std::string form = section.short_form ? "; the name alone may replace the object" : "";
     keys.insert(keys.begin(), choice_option("name", section.default_choice,
                                             names_of(section.choices), section.description + form));
   }
-  if (path.empty()) keys.push_back(text_option("$schema", "", "for editors; says nothing here"));
+  if (path.empty()) keys.push_back(text_option("$schema", "", "for editors; has no effect"));
   return keys;
 }
 

@@ -21,13 +21,13 @@ FieldRow<Fields> size(const char* option, const Fields& usual,
           }};
 }
 
-// Null: what follows from other options.
+// Returns the row of a size that other options determine if it is null.
 FieldRow<Fields> derived_size(const char* option, std::optional<int64_t> Fields::*member,
                               const char* description) {
   return field(integer_option(option, 1, at_least(1), description), member);
 }
 
-// Options of the rotary embedding. A null keeps the model's own.
+// Returns the row of an option of the rotary embedding. Null keeps the model's own value.
 template <class T>
 FieldRow<Fields> rope(Option option, T RotaryOptions::*member) {
   const std::string name = option.name;
@@ -49,57 +49,59 @@ std::vector<FieldRow<Fields>> rope_rows() {
       rope(number_option("rope_theta", usual.theta, above(1), "base of the rotary frequencies"),
            &RotaryOptions::theta),
       rope(choice_option("rope_type", usual.scaling, rotary_scalings(),
-                         "how rotary frequencies are stretched over longer texts"),
+                         "method that stretches rotary frequencies over longer texts"),
            &RotaryOptions::scaling),
-      rope(number_option("rope_factor", usual.factor, at_least(1), "how far they are stretched"),
+      rope(number_option("rope_factor", usual.factor, at_least(1), "factor of the stretch"),
            &RotaryOptions::factor),
       rope(integer_option("rope_original_max_position_embeddings", 1, at_least(1),
-                          "llama3, yarn: the longest text before stretching"),
+                          "llama3, yarn: longest text before the stretch"),
            &RotaryOptions::original_positions),
       rope(number_option("rope_low_freq_factor", usual.low_freq_factor, above(0),
-                         "llama3: waves longer than the text / this are stretched"),
+                         "llama3: stretches waves longer than the text / this"),
            &RotaryOptions::low_freq_factor),
       rope(number_option("rope_high_freq_factor", usual.high_freq_factor, above(0),
-                         "llama3: waves shorter than the text / this are not"),
+                         "llama3: keeps waves shorter than the text / this"),
            &RotaryOptions::high_freq_factor),
       rope(number_option("rope_attention_factor", 1, above(0), "yarn: factor of cosines and sines"),
            &RotaryOptions::attention_factor),
       rope(number_option("rope_beta_fast", usual.beta_fast, above(0),
-                         "yarn: pairs that turn more often are not stretched"),
+                         "yarn: keeps pairs with more turns than this"),
            &RotaryOptions::beta_fast),
       rope(number_option("rope_beta_slow", usual.beta_slow, above(0),
-                         "yarn: pairs that turn less often are stretched"),
+                         "yarn: stretches pairs with fewer turns than this"),
            &RotaryOptions::beta_slow),
       rope(number_option("rope_mscale", 1, at_least(0), "yarn: weight of the factor"),
            &RotaryOptions::mscale),
-      rope(number_option("rope_mscale_all_dim", 1, at_least(0), "yarn: its divisor's weight"),
+      rope(number_option("rope_mscale_all_dim", 1, at_least(0),
+                         "yarn: weight of the factor's divisor"),
            &RotaryOptions::mscale_all_dim),
-      rope(boolean_option("rope_truncate", usual.truncate, "yarn: whole numbers of pairs"),
-           &RotaryOptions::truncate)};
+      rope(
+          boolean_option("rope_truncate", usual.truncate, "yarn: rounds the limits to whole pairs"),
+          &RotaryOptions::truncate)};
 }
 
 FieldTable<Fields> decoder_fields(const std::string& name) {
   const Fields usual = models::decoder_options(name);
   const ValueRange share = from_below(0, 1);
   std::vector<FieldRow<Fields>> rows = {
-      size("vocab_size", usual, &Fields::vocab_size, 1, "tokens that there are"),
+      size("vocab_size", usual, &Fields::vocab_size, 1, "size of the vocabulary"),
       size("hidden_size", usual, &Fields::hidden_size, 1, "features"),
       size("intermediate_size", usual, &Fields::intermediate_size, 1, "features of the MLP"),
       size("num_hidden_layers", usual, &Fields::num_hidden_layers, 1, "blocks"),
       size("num_attention_heads", usual, &Fields::num_attention_heads, 1,
-           "heads of attention's queries"),
+           "heads of queries in attention"),
       derived_size("num_key_value_heads", &Fields::num_key_value_heads,
-                   "heads of keys and values; they divide those of queries"),
+                   "heads of keys and values; must divide the heads of queries"),
       derived_size("head_dim", &Fields::head_dim, "features of a head"),
       size("max_position_embeddings", usual, &Fields::max_position_embeddings, 1,
            "tokens of the longest text"),
       size("sliding_window", usual, &Fields::sliding_window, 0,
-           "keys that a query sees, itself included; 0: all before it"),
+           "keys that a query sees, including its own; 0: all up to its own"),
       size("max_window_layers", usual, &Fields::max_window_layers, 0,
-           "blocks before this one see all keys"),
+           "first block with the window; earlier ones see all keys"),
       field("rms_norm_eps", &Fields::rms_norm_eps, above(0), "of RMSNorm"),
       field("tie_word_embeddings", &Fields::tie_word_embeddings,
-            "the head's weight is that of the tokens' embedding"),
+            "the head shares the weight of the token embedding"),
       field("attention_dropout", &Fields::attention_dropout, share, "dropout of attention weights"),
       field("initializer_range", &Fields::initializer_range, above(0),
             "standard deviation of initial weights")};
@@ -117,7 +119,7 @@ FieldTable<Fields> decoder_fields(const std::string& name) {
 RegistryEntry<Model> decoder(const std::string& name) {
   const auto fields = decoder_fields(name);
   return {name,
-          "decoder of a language model, as Hugging Face's " + name,
+          "decoder of a language model, like Hugging Face's " + name,
           fields.options(),
           [=](const OptionValues& values) { return models::decoder(name, fields.read(values)); },
           [=](const OptionValues& values) { models::decoder_options(name, fields.read(values)); },

@@ -24,8 +24,8 @@ Optimizer small_optimizer(const Config& config) {
   return entry_of(optimizer_entries(), values).make(Parameters{{"x", zeros({1})}}, values);
 }
 
-// The step count is unknown until the data is open; assume the maximum unless the schedule gives
-// one.
+// Tries the scheduler. The step count is unknown until the data is open, so it assumes the maximum
+// unless the schedule gives one.
 void try_lr_scheduler(const Config& config, const Mistakes& mistakes) {
   const OptionValues values = config.options("lr_scheduler");
   const int64_t own = values.has("total_steps") ? values.get<int64_t>("total_steps") : 0;
@@ -47,11 +47,12 @@ void check_device(const Config& config, Mistakes& mistakes) {
   if (device.index < count) return;
   const auto name = config.get<std::string>("device");
   const bool by_rank = name == "cuda" && device.index > 0;
-  mistakes.add("device",
-               fmt::format("there is no such GPU that can be used here; got {}{} and {} GPUs, want "
-                           "{} (booster doctor says what was found)",
-                           name, by_rank ? fmt::format(" on local rank {}", device.index) : "",
-                           count, wanted_devices(by_rank, count)));
+  mistakes.add(
+      "device",
+      fmt::format(
+          "this GPU is not usable; got {}{} and {} GPUs, want {} (`booster doctor` lists the GPUs)",
+          name, by_rank ? fmt::format(" on local rank {}", device.index) : "", count,
+          wanted_devices(by_rank, count)));
 }
 
 ParameterGroups groups_of(const Model& model, const OptionValues& values) {

@@ -13,7 +13,7 @@ namespace booster {
 
 namespace {
 
-static_assert(std::string_view(BOOSTER_VERSION) == version, "meson.build and version.h disagree");
+static_assert(std::string_view(BOOSTER_VERSION) == version, "meson.build and version.h differ");
 
 constexpr const char* entry_name = "booster_library";
 
@@ -27,7 +27,7 @@ std::string quoted(const std::filesystem::path& path) { return "'" + path.string
 // Returns dlerror's text without the path that it may begin with.
 std::string last_problem(const std::filesystem::path& path) {
   const char* text = ::dlerror();
-  const std::string problem = text ? text : "no reason is known", begin = path.string() + ": ";
+  const std::string problem = text ? text : "unknown reason", begin = path.string() + ": ";
   return problem.starts_with(begin) ? problem.substr(begin.size()) : problem;
 }
 
@@ -37,9 +37,9 @@ bool is_shared_library(const std::filesystem::path& path) {
   return std::string_view(magic, sizeof magic) == "\177ELF";
 }
 
-// Runs before dlopen, which would run the library's constructors.
+// Throws for another ABI. Runs before dlopen, which would run the library's constructors.
 void check_abi(const std::filesystem::path& path) {
-  if (!is_shared_library(path)) return;  // dlopen reports what is wrong with it
+  if (!is_shared_library(path)) return;  // dlopen reports the problem
   const std::string_view full = abi_tag, want = full.substr(full.find(' ') + 1);
   const std::set<std::string> tags = abi_tags(path);
   check(!tags.empty(),
@@ -65,7 +65,7 @@ const LibraryEntry& entry_of(void* handle, const std::filesystem::path& path) {
   check(entry, "library: {} adds nothing to booster; want BOOSTER_LIBRARY in one of its files",
         quoted(path));
   check(entry->registry == precision_registry,
-        "library: {} found another copy of booster than the program's; link the program with "
+        "library: {} uses another copy of booster than the program; link the program with "
         "libbooster.so",
         quoted(path));
   return *entry;
@@ -96,7 +96,8 @@ void load_library(const std::filesystem::path& path) {
   std::error_code problem;
   const auto file = std::filesystem::canonical(path, problem);
   check(!problem, "library: no such file; got {}", quoted(path));
-  check(std::filesystem::is_regular_file(file), "library: no file; got {}", quoted(path));
+  check(std::filesystem::is_regular_file(file), "library: not a regular file; got {}",
+        quoted(path));
   if (loaded.contains(file)) return;
   check_abi(file);
   Handle handle = open_library(file);

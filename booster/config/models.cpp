@@ -14,7 +14,7 @@ FieldRow<Fields> num_classes() {
   return field("num_classes", &Fields::num_classes, between(1, 1'000'000), "outputs of the head");
 }
 
-// A size that follows from the model's name unless it is given.
+// Returns the row of a size that the model's name determines unless it is given.
 template <class Fields>
 FieldRow<Fields> named_size(const char* option, const Fields& usual,
                             std::optional<int64_t> Fields::*member, const char* description) {
@@ -27,7 +27,7 @@ FieldRow<Fields> named_size(const char* option, const Fields& usual,
 FieldRow<models::VitOptions> img_size(const std::string& name) {
   const Size2d usual = *models::vit_options(name).img_size;
   return {integer_option("img_size", usual.height, between(16, 4096),
-                         "pixels a side; those beyond a multiple of the patch are left out"),
+                         "pixels per side; pixels beyond a multiple of the patch are ignored"),
           [](models::VitOptions& fields, const OptionValues& values) {
             fields.img_size = values.get<int64_t>("img_size");
           }};
@@ -40,11 +40,11 @@ FieldTable<models::VitOptions> vit_fields(const std::string& name) {
   return {
       num_classes<Fields>(),
       img_size(name),
-      named_size("patch_size", usual, &Fields::patch_size, "pixels a side of a patch"),
+      named_size("patch_size", usual, &Fields::patch_size, "pixels per side of a patch"),
       named_size("embed_dim", usual, &Fields::embed_dim, "features"),
       named_size("depth", usual, &Fields::depth, "blocks"),
       named_size("num_heads", usual, &Fields::num_heads,
-                 "heads of attention; they divide the features"),
+                 "heads of attention; must divide the features"),
       field("drop_rate", &Fields::drop_rate, share, "dropout before the head"),
       field("pos_drop_rate", &Fields::pos_drop_rate, share, "dropout after the position embedding"),
       field("proj_drop_rate", &Fields::proj_drop_rate, share, "dropout after projections"),
@@ -68,11 +68,11 @@ FieldTable<models::Gpt2Options> gpt2_fields(const std::string& name) {
   const Fields usual = models::gpt2_options(name);
   const ValueRange share = from_below(0, 1), size = between(1, 1'000'000);
   return {
-      field("vocab_size", &Fields::vocab_size, size, "tokens that there are"),
+      field("vocab_size", &Fields::vocab_size, size, "size of the vocabulary"),
       field("n_positions", &Fields::n_positions, size, "tokens of the longest text"),
       named_size("n_embd", usual, &Fields::n_embd, "features"),
       named_size("n_layer", usual, &Fields::n_layer, "blocks"),
-      named_size("n_head", usual, &Fields::n_head, "heads of attention; they divide the features"),
+      named_size("n_head", usual, &Fields::n_head, "heads of attention; must divide the features"),
       field("embd_pdrop", &Fields::embd_pdrop, share, "dropout of the embeddings' sum"),
       field("attn_pdrop", &Fields::attn_pdrop, share, "dropout of attention weights"),
       field("resid_pdrop", &Fields::resid_pdrop, share, "dropout after projections")};
@@ -81,7 +81,7 @@ FieldTable<models::Gpt2Options> gpt2_fields(const std::string& name) {
 ModelEntry gpt2(const std::string& name) {
   const auto fields = gpt2_fields(name);
   return {name,
-          "GPT-2 with its language model's head, as Hugging Face's",
+          "GPT-2 with a language model's head, like Hugging Face's",
           fields.options(),
           [=](const OptionValues& values) { return models::gpt2(name, fields.read(values)); },
           [=](const OptionValues& values) { models::gpt2_options(name, fields.read(values)); },
@@ -101,11 +101,11 @@ ModelEntry mlp() {
   using Fields = models::MlpOptions;
   const FieldTable<Fields> fields = {
       field("bias", &Fields::bias, "layers have a bias"),
-      field("flatten", &Fields::flatten, "samples of several dimensions become rows first")};
+      field("flatten", &Fields::flatten, "first flattens samples of several dimensions")};
   OptionTable options = fields.options();
-  options.insert(options.begin(), integers_option("sizes", {}, between(1, 1'000'000'000),
-                                                  "numbers of features, from the input's to the "
-                                                  "output's: two or more"));
+  options.insert(options.begin(),
+                 integers_option("sizes", {}, between(1, 1'000'000'000),
+                                 "features of each layer, from input to output: two or more"));
   const auto sizes = [](const OptionValues& values) {
     return values.get<std::vector<int64_t>>("sizes");
   };

@@ -38,9 +38,8 @@ struct RegistryEntry {
   // The dtype in which a strategy multiplies matrices ("fp16"). `booster doctor` uses it to report
   // whether a GPU has matrix units for it. Empty: not known beforehand.
   std::string product_dtype = {};
-  // For plugins: returns how the options spread a model when there are enough ranks; needs no
-  // ranks. Throws for options that do not fit together. If empty, a constructed plugin answers
-  // instead.
+  // For plugins: returns the layout that the options give with enough ranks; needs no ranks. Throws
+  // for incompatible options. If empty, the library constructs a plugin and queries it.
   std::function<Layout(const OptionValues&)> layout = {};
   // For plugins, the inverse: returns options that give this layout, or nothing if there are none.
   // If empty, `booster plan` does not propose the plugin.
@@ -57,8 +56,8 @@ struct RegistryEntry<Model> {
   OptionTable options = {};
   // Takes checked values: every option of the table has a value.
   std::function<Model(const OptionValues&)> make = {};
-  // Throws the errors of `make` without its work. Empty if checked options cannot be refused, or if
-  // `make` is cheap.
+  // Throws the errors of `make` without its work. Empty if `make` accepts all checked options or is
+  // cheap.
   std::function<void(const OptionValues&)> check = {};
   // The option that holds the number of equal blocks. `booster plan` then measures models with one
   // and with a few. Empty: it measures the whole model.
@@ -104,7 +103,7 @@ Registry<Model>& model_registry();
 // --- your own strategies and plugins from a shared library that a config names:
 //   "booster": {"libraries": ["./libmine.so"], "mixed_precision": "mine"}
 //
-// The library declares in one place what it adds:
+// The library declares its entries in one place:
 //   BOOSTER_LIBRARY {
 //     precision_registry().add({"mine", "what it does", {options...}, make_mine});
 //   }
@@ -112,10 +111,10 @@ Registry<Model>& model_registry();
 // libraries that you trust. Load from one thread, before any other thread reads the registries.
 
 // Loads a shared library and lets it add its strategies and plugins; repeated calls have no effect.
-// The path is relative to the working directory; no search path is used. Throws if the library
-// cannot be loaded, was built against another version or another copy of booster, or adds a name
-// that is taken. Then nothing is added. The ABI tag is read before loading, so no code of a library
-// for another version runs.
+// The path is relative to the working directory; no search path is used. Throws, and adds nothing,
+// if the library cannot be loaded, was built against another version or copy of booster, or adds a
+// taken name. It reads the ABI tag before loading, so no code of a library for another version
+// runs.
 void load_library(const std::filesystem::path& path);
 
 // A library exports this under the name booster_library.

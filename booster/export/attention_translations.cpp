@@ -15,7 +15,7 @@ Value transposed(Translator& t, const Value& x, const Order& order) {
   return t.add("Transpose", {x}, {attribute("perm", order)});
 }
 
-// 0, 1, ... up to the size of this dimension of x.
+// Returns 0, 1, ... up to the size of this dimension of x.
 Value places(Translator& t, const Value& x, int64_t dim) {
   const Value size = t.add("Shape", {x}, {attribute("start", dim), attribute("end", dim + 1)});
   return t.add("Range", {t.graph().index(0), t.add("Squeeze", {size}), t.graph().index(1)});
@@ -28,7 +28,7 @@ Value with_future_hidden(Translator& t, const Value& scores) {
   return t.add("Where", {is_seen, scores, t.graph().number(-infinity)});
 }
 
-// `mask` is the place of the mask among the op's arguments.
+// Translates attention. `mask` is the place of the mask among the op's arguments.
 Value attention_of(Translator& t, const Value& q, const Value& k, const Value& v, size_t mask) {
   const Value query = t.add("Mul", {q, t.graph().number(t.number("scale"))});
   Value scores = t.add("MatMul", {query, transposed(t, k, {0, 1, 3, 2})});
@@ -40,7 +40,7 @@ Value attention_of(Translator& t, const Value& q, const Value& k, const Value& v
   }
   if (t.integer("causal")) scores = with_future_hidden(t, scores);
   Value shares = t.add("Softmax", {scores}, {attribute("axis", int64_t{-1})});
-  if (t.has(mask)) {  // a query that sees no key gets zeros, where softmax gives nan
+  if (t.has(mask)) {  // a query without keys gets zeros; softmax gives nan
     const Value top = t.add("ReduceMax", {scores},
                             {attribute("axes", Order{-1}), attribute("keepdims", int64_t{1})});
     const Value sees_none = t.add("Equal", {top, t.graph().number(-infinity)});
@@ -51,7 +51,7 @@ Value attention_of(Translator& t, const Value& q, const Value& k, const Value& v
 
 void attention(Translator& t) { t.result(attention_of(t, t.input(0), t.input(1), t.input(2), 3)); }
 
-// (batch, tokens, 3, heads, size) to (batch, tokens, heads size)
+// Translates attention from (batch, tokens, 3, heads, size) to (batch, tokens, heads size).
 void attention_packed(Translator& t) {
   const Value apart = transposed(t, t.input(0), {2, 0, 3, 1, 4});
   const auto part = [&](int64_t i) {

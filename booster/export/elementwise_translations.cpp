@@ -24,7 +24,7 @@ Value gelu_of(Translator& t, const Value& x, bool tanh_form) {
 
 namespace {
 
-// The argument of a unary op in its result's element type.
+// Returns the argument of a unary op in its result's element type.
 Value argument(Translator& t) { return t.input_as(0, t.result_kind()); }
 
 Translation one_operator(const char* operation) {
@@ -33,7 +33,7 @@ Translation one_operator(const char* operation) {
 
 void identity(Translator& t) { t.result(argument(t)); }
 
-// Integers have no fraction.
+// Translates rounding; integers stay unchanged.
 Translation rounding(const char* operation) {
   return [=](Translator& t) {
     const Value x = argument(t);
@@ -48,7 +48,7 @@ void square(Translator& t) {
 
 void rsqrt(Translator& t) { t.result(t.add("Reciprocal", {t.add("Sqrt", {argument(t)})})); }
 
-// Near 0, where e^x - 1 would lose digits: with w = tanh(x / 2), e^x - 1 = 2 w / (1 - w).
+// Translates e^x - 1. Near 0 it would lose digits, so it uses 2 w / (1 - w) with w = tanh(x / 2).
 void expm1(Translator& t) {
   const auto number = [&](double value) { return t.graph().number(value); };
   const Value x = argument(t);
@@ -74,7 +74,7 @@ Translation gelu(bool tanh_form) {
   return [=](Translator& t) { t.result(gelu_of(t, argument(t), tanh_form)); };
 }
 
-// 0 for a nan, which ONNX leaves open.
+// Translates sign; gives 0 for a nan, which ONNX leaves open.
 void sign(Translator& t) {
   const Kind kind = t.result_kind();
   if (kind == Kind::truth) return identity(t);
@@ -83,7 +83,7 @@ void sign(Translator& t) {
                          t.converted(t.add("Less", {x, zero}), Kind::truth, kind)}));
 }
 
-// Both operands in one element type; one may be a number.
+// Returns both operands in one element type; one may be a number.
 std::vector<Value> operands(Translator& t, Kind kind) {
   const Value x = t.input_as(0, kind);
   if (!t.has_attribute("number")) return {x, t.input_as(1, kind)};
@@ -98,7 +98,7 @@ Translation arithmetic(const char* operation) {
   };
 }
 
-// Masks stand for 0 and 1: a product is true where both are.
+// Translates arithmetic. Masks stand for 0 and 1: a product is true where both are.
 Translation arithmetic(const char* operation, const char* of_masks) {
   return [=](Translator& t) {
     const Kind kind = t.result_kind();

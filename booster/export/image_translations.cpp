@@ -10,7 +10,7 @@ using Value = Graph::Value;
 using protobuf::Message;
 using Sides = std::vector<int64_t>;
 
-// The same border before and after each side.
+// Returns the same border before and after each side.
 Sides both_ends(const Sides& padding) { return {padding[0], padding[1], padding[0], padding[1]}; }
 
 std::vector<Message> window_of(Translator& t) {
@@ -34,7 +34,7 @@ void conv_transpose2d(Translator& t) {
   t.result(t.add("ConvTranspose", image_kernel_bias(t), attributes));
 }
 
-// The border after a side that the last window of ceil_mode needs.
+// Returns the border after a side that the last window of ceil_mode needs.
 int64_t end_padding(Translator& t, int side) {
   const auto i = static_cast<size_t>(side);
   const int64_t before = t.integers("padding")[i];
@@ -63,13 +63,13 @@ void max_pool2d(Translator& t) {
 
 void avg_pool2d(Translator& t) {
   if (t.integer("ceil_mode"))
-    t.refuse("ceil_mode of averages, whose divisors ONNX defines otherwise");
+    t.refuse("ceil_mode of averages, whose divisors differ in ONNX");
   std::vector<Message> attributes = pool_of(t);
   attributes.push_back(attribute("count_include_pad", t.integer("count_padding")));
   t.result(t.add("AveragePool", {t.input(0)}, attributes));
 }
 
-// The mean of window i, floor(i in / out) to ceil((i + 1) in / out), as a matrix (out, in).
+// Returns the mean of window i, floor(i in / out) to ceil((i + 1) in / out), as a matrix (out, in).
 Value means_of_windows(Translator& t, int64_t in, int64_t out) {
   std::vector<float> shares(static_cast<size_t>(in * out), 0);
   for (int64_t i = 0; i < out; ++i) {

@@ -14,8 +14,8 @@ void einsum(Translator& t) {
   t.result(t.add("Einsum", operands, {attribute("equation", t.text("equation"))}));
 }
 
-// x weight^T + bias. The operator Gemm only takes matrices, so the weight is transposed for MatMul;
-// runtimes fold the transpose once, when they load the graph.
+// Returns x weight^T + bias. The operator Gemm only takes matrices, so MatMul gets the transposed
+// weight. Runtimes fold the transpose once, when they load the graph.
 Value linear_of(Translator& t) {
   const Value turned =
       t.add("Transpose", {t.input(1)}, {attribute("perm", std::vector<int64_t>{1, 0})});
@@ -27,7 +27,7 @@ void linear(Translator& t) { t.result(linear_of(t)); }
 
 void linear_gelu(Translator& t) { t.result(gelu_of(t, linear_of(t), t.integer("tanh"))); }
 
-// A tensor without dimensions is a vector of one element.
+// Translates a softmax. A tensor without dimensions counts as a vector of one element.
 Translation softmax(const char* operation) {
   return [=](Translator& t) {
     const std::vector<Varying> shape = t.shape(0);
@@ -38,12 +38,12 @@ Translation softmax(const char* operation) {
   };
 }
 
-// The argument, or a constant of these sizes where it is absent.
+// Returns the argument, or a constant of these sizes where it is absent.
 Value argument_or(Translator& t, size_t i, double number, const std::vector<int64_t>& sizes) {
   return t.has(i) ? t.input(i) : t.filled(number, sizes);
 }
 
-// `weight` is the place of the scale, which the shift follows.
+// Applies scale and shift. `weight` is the place of the scale; the shift follows it.
 Value normalized(Translator& t, const Value& x, size_t weight) {
   const int64_t dims = t.integer("dims");
   std::vector<int64_t> sizes;
@@ -73,14 +73,15 @@ void batch_norm(Translator& t) {
                  {attribute("epsilon", t.number("eps"))}));
 }
 
-// Scale or shift (channels), shaped to broadcast along the channels of x.
+// Returns a scale or shift (channels), shaped to broadcast along the channels of x.
 Value along_channels(Translator& t, const Value& vector) {
   std::vector<int64_t> sizes(static_cast<size_t>(t.ndim(0) - 1), 1);
   sizes[0] = t.fixed_size(0, 1);
   return t.add("Reshape", {vector, t.graph().integers(sizes)});
 }
 
-// With x as (n, groups, elements of a group): (x - mean) / sqrt(variance + eps), scaled by channel.
+// Translates, with x as (n, groups, elements of a group): (x - mean) / sqrt(variance + eps), scaled
+// by channel.
 void group_norm(Translator& t) {
   const std::vector<Varying> shape = t.shape(0);
   const int64_t groups = t.integer("groups");

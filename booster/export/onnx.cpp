@@ -25,7 +25,7 @@ using onnx::Varying;
 constexpr const char* input_name = "input";
 constexpr const char* output_name = "logits";
 
-// Makes inputs of any shape, each with other values.
+// Makes inputs of any shape, each with different values.
 class Inputs {
  public:
   Inputs(const Model& model, const Tensor& like, int64_t indices) : indices_(indices), like_(like) {
@@ -55,7 +55,7 @@ using OtherSizes = std::array<int64_t, 2>;
 // A dimension of the input after the batch.
 struct Dimension {
   int64_t size;                           // the sample's
-  std::optional<OtherSizes> others = {};  // other sizes, where it takes any
+  std::optional<OtherSizes> others = {};  // other sizes, if the model accepts any
 };
 using Dimensions = std::vector<Dimension>;
 
@@ -67,8 +67,8 @@ Dimensions fixed(const Shape& sample) {
 
 constexpr int trace_count = 3;
 
-// The input's shape in a trace. Trace 0 has the sample's sizes. No batch has one row, whose size
-// would be lost among others.
+// Returns the input's shape in a trace. Trace 0 has the sample's sizes. No batch has one row,
+// because its size 1 could not be told from other sizes of 1.
 std::vector<int64_t> shape_in(int trace, const Dimensions& dimensions) {
   constexpr int64_t batches[trace_count] = {2, 3, 5};
   std::vector<int64_t> shape = {batches[trace]};
@@ -97,7 +97,8 @@ bool takes_sizes(const Model& model, const Shape& sample, size_t place, const Ot
          takes(model, inputs.of(shape_in(2, changed)));
 }
 
-// Finds for each dimension whether the model takes other sizes: larger ones, or else smaller ones.
+// Finds for each dimension whether the model accepts other sizes: larger ones, or else smaller
+// ones.
 Dimensions dimensions_of(const Model& model, const Shape& sample, Inputs& inputs) {
   Dimensions dimensions = fixed(sample);
   for (size_t i = 0; i < dimensions.size(); ++i) {
@@ -126,7 +127,7 @@ std::string name_of_dimension(size_t i, size_t count, bool are_indices) {
   return fmt::format("size_{}", i + 1);
 }
 
-// A number, the name of the input's size that it equals, or a name of its own.
+// Returns a size as a number, as the name of an equal size of the input, or as a new name.
 std::string written(const Varying& size, const std::map<Varying, std::string>& names, int dim) {
   if (onnx::is_constant(size)) return std::to_string(size[0]);
   const auto name = names.find(size);
@@ -153,8 +154,8 @@ Graph graph_of(const std::vector<Trace>& traces, bool are_indices) {
   return graph;
 }
 
-// With as many free dimensions as the graph can follow: all that the model takes, or the batch
-// alone.
+// Traces the model with as many free dimensions as the graph can follow: all that the model
+// accepts, or only the batch.
 Graph traced_graph(const Model& model, const Shape& sample, Inputs& inputs) {
   const Dimensions dimensions = dimensions_of(model, sample, inputs);
   const auto is_free = [](const Dimension& dimension) { return dimension.others.has_value(); };
@@ -162,17 +163,17 @@ Graph traced_graph(const Model& model, const Shape& sample, Inputs& inputs) {
     try {
       return graph_of(traces_of(model, dimensions, inputs), inputs.are_indices());
     } catch (const Error&) {
-      // Some size cannot be followed; the batch alone may do.
+      // Some size cannot be followed, so try only the batch.
     }
   }
   return graph_of(traces_of(model, fixed(sample), inputs), inputs.are_indices());
 }
 
-// The first floating tensor of the model, whose dtype and device its input has.
+// Returns the first floating tensor of the model, whose dtype and device its input has.
 Tensor first_weight(const Model& model) {
   for (const auto& [name, tensor] : model.state_dict()) {
     check(name != input_name && name != output_name,
-          "onnx: a weight has the name of the graph's end; got {}", name);
+          "onnx: a weight has the name of the graph's input or output; got {}", name);
     if (is_floating(tensor.dtype())) return tensor;
   }
   fail("onnx: a model without weights");
@@ -188,7 +189,7 @@ void export_onnx(const Model& model, const Shape& sample, const std::filesystem:
   const Evaluation evaluation(model.module());
   Inputs inputs(model, like, options.indices);
   {
-    const NoGradGuard no_grad;  // the model says what is wrong with the sample
+    const NoGradGuard no_grad;  // the model's error describes the wrong sample
     model(inputs.of(shape_in(0, fixed(sample))));
   }
   const Graph graph = traced_graph(model, sample, inputs);

@@ -1,5 +1,5 @@
-// Builds a graph of ONNX operators (github.com/onnx/onnx/blob/main/docs/IR.md). Values are referred
-// to by name. For one thread.
+// Builds a graph of ONNX operators (github.com/onnx/onnx/blob/main/docs/IR.md). Values have names.
+// For one thread.
 #pragma once
 
 #include "booster/export/protobuf.h"
@@ -25,7 +25,7 @@ protobuf::Message attribute(const std::string& name, const std::string& value);
 class Graph {
  public:
   using Value = std::string;
-  // Sizes of a value; a name stands for a size that differs from run to run ("batch").
+  // Sizes of a value. A name ("batch") stands for a size that differs from run to run.
   using Dimensions = std::vector<std::string>;
 
   Value input(const std::string& name, Kind kind, const Dimensions& dimensions);
@@ -40,7 +40,7 @@ class Graph {
   // Adds an operator of the default set and returns its result.
   Value add(const std::string& operation, const std::vector<Value>& inputs,
             const std::vector<protobuf::Message>& attributes = {});
-  // As above for an operator with `count` results.
+  // The same for an operator with `count` results.
   std::vector<Value> add_several(const std::string& operation, const std::vector<Value>& inputs,
                                  const std::vector<protobuf::Message>& attributes, int count);
 

@@ -9,7 +9,7 @@ namespace {
 using Value = Graph::Value;
 using Sizes64 = std::vector<int64_t>;
 
-// The dimensions that are reduced, from 0: all if the op names none.
+// Returns the dimensions that are reduced, from 0: all if the op names none.
 Sizes64 reduced_dims(Translator& t) {
   Sizes64 dims = t.integers("dims");
   if (dims.empty()) {
@@ -20,7 +20,7 @@ Sizes64 reduced_dims(Translator& t) {
   return t.ndim(0) == 0 ? Sizes64() : dims;
 }
 
-// Masks are counted, so they become integers.
+// Returns x as numbers: masks become integers, since they are counted.
 Value numbers(Translator& t) {
   const Kind kind = t.kind(0);
   return t.input_as(0, kind == Kind::truth ? Kind::integer : kind);
@@ -52,7 +52,8 @@ Translation reduction(const char* operation) {
   };
 }
 
-// The mean of squared deviations; n - 1 divides if it is unbiased, but not less than 0.
+// Returns the mean of squared deviations; the divisor is n, or n - 1 if it is unbiased, and at
+// least 0.
 Value variance(Translator& t) {
   const Sizes64 dims = reduced_dims(t);
   const bool keep_dims = t.integer("keep_dims");
@@ -73,7 +74,7 @@ Value variance(Translator& t) {
 void var(Translator& t) { t.result(variance(t)); }
 void stddev(Translator& t) { t.result(t.add("Sqrt", {variance(t)})); }
 
-// Of equal extremes the first counts, as here.
+// Translates the position of an extreme. Of equal ones the first counts, as in this library.
 Translation position(const char* operation) {
   return [=](Translator& t) {
     t.result(t.add(operation, {numbers(t)},
@@ -87,7 +88,7 @@ void cumsum(Translator& t) {
   t.result(t.add("CumSum", {numbers(t), t.graph().index(t.integer("dim"))}));
 }
 
-// Positions in sorted order; of equal elements the first comes first, as here.
+// Translates positions in sorted order. Equal elements keep their order, as in this library.
 void order(Translator& t) {
   t.result(t.graph().add_several(
       "TopK", {numbers(t), t.size(t.varying("count"))},

@@ -12,7 +12,7 @@ using Value = Graph::Value;
 
 void identity(Translator& t) { t.result(t.input(0)); }
 
-// reshape, squeeze and unsqueeze: the result's shape says it all.
+// Translates reshape, squeeze and unsqueeze by the result's shape.
 void reshape(Translator& t) { t.result(t.reshaped(t.input(0), t.shape(0), t.result_shape())); }
 
 void expand(Translator& t) { t.result(t.add("Expand", {t.input(0), t.sizes(t.result_shape())})); }

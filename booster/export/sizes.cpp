@@ -84,7 +84,7 @@ Graph::Value Sizes::affine(const Graph::Value& size, int64_t factor, int64_t add
   return added == 0 ? value : graph_.add("Add", {value, graph_.integers({added})});
 }
 
-// Tries the simplest form first.
+// Returns the computed size; tries the simplest form first.
 std::optional<Graph::Value> Sizes::computed(const Varying& numbers) {
   for (const Source& s : sources_)
     if (s.numbers == numbers) return of(s);

@@ -1,5 +1,5 @@
-// Sizes that follow the input's, as values of a graph. A model is traced on inputs of several
-// shapes; a number that differs from trace to trace must be computed when the graph runs.
+// Sizes that depend on the input's sizes, as values of a graph. A model is traced on inputs of
+// several shapes; a number that differs from trace to trace must be computed when the graph runs.
 #pragma once
 
 #include "booster/export/onnx_graph.h"
@@ -21,14 +21,14 @@ class Sizes {
 
   Varying size(int value, int dim) const;
   std::vector<Varying> shape(int value) const;
-  // Declares that the graph has this value of the traces, whose sizes others may then follow.
+  // Declares that the graph has this value of the traces. Other sizes may then follow its sizes.
   void know(int value, const Graph::Value& name);
-  // Returns a vector of one element. `numbers` are constant, or follow known sizes: as a s + c, as
-  // s / c or as a s t + c, with whole numbers a and c and sizes s and t. Null if they do not.
+  // Returns a vector of one element. `numbers` are constant or follow known sizes s and t as a s +
+  // c, s / c or a s t + c, with whole numbers a and c. Returns null for other numbers.
   std::optional<Graph::Value> find(const Varying& numbers);
 
  private:
-  // A size that the graph can tell.
+  // A size that the graph can compute.
   struct Source {
     Varying numbers;
     Graph::Value value;  // whose dimension it is

@@ -26,12 +26,13 @@ class TraceRecorder : public OpRecorder {
     for (const Tensor& x : call.inputs) op.inputs.push_back(x.defined() ? used(x, op) : -1);
     for (const Tensor& y : call.outputs) op.outputs.push_back(is_known(y) ? number_of(y) : add(y));
     for (const int y : op.outputs) {
-      if (std::ranges::count(op.inputs, y) > 0) return;  // returned as it was given
+      if (std::ranges::count(op.inputs, y) > 0) return;  // returned unchanged
       values_[y].maker = static_cast<int>(ops_.size());
     }
     ops_.push_back(std::move(op));
   }
-  // A module that the model does not own counts as part of its caller.
+  // Handles the begin of a module. A module that the model does not own counts as part of its
+  // caller.
   void module_begins(const Module& module) override {
     const auto path = paths_.find(&module);
     running_.push_back(path == paths_.end() ? current_module() : path->second);
@@ -66,7 +67,8 @@ class TraceRecorder : public OpRecorder {
            a.strides == b.strides;
   }
 
-  // A tensor that shows the same elements, such as a detached one, is the same value.
+  // Returns the number of x's value. A tensor with the same elements, such as a detached one, is
+  // the same value.
   int number_of(const Tensor& x) {
     if (const auto found = numbers_.find(x.body()); found != numbers_.end()) return found->second;
     for (const int number : by_storage_[x.body()->storage.get()])
@@ -77,7 +79,7 @@ class TraceRecorder : public OpRecorder {
   int used(const Tensor& x, const TracedOp& op) {
     const int number = number_of(x);
     check(x.version() == values_[number].version,
-          "onnx: {}: an argument was changed in place; got it in {}, want functions that return "
+          "onnx: {}: an op changed its argument in place; got it in {}, want functions that return "
           "new tensors",
           op.name, op.module.empty() ? "the model itself" : op.module);
     return number;

@@ -13,7 +13,7 @@ namespace booster::onnx {
 struct TracedValue {
   Shape shape;
   DType dtype;
-  Tensor constant;     // defined if neither an op nor the caller made it
+  Tensor constant;     // defined if it is neither an op's result nor the input
   std::string weight;  // name in the model's state, of a constant that is a parameter or a buffer
 };
 
@@ -31,8 +31,8 @@ struct Trace {
   int input = 0, output = 0;  // values
 };
 
-// Runs the model on `input`, in the mode in which it is, without gradients. Throws what the model
-// throws, and an Error if it changes a result in place.
+// Runs the model on `input`, in its present mode, without gradients. Throws the model's errors, and
+// an Error if it changes a result in place.
 Trace trace_of(const Model& model, const Tensor& input);
 
 }  // namespace booster::onnx

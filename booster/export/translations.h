@@ -1,4 +1,4 @@
-// The table of translations: a row for each op that the tape or an op itself reports by name.
+// The table of translations: one row for each op that the tape or an op reports by name.
 #pragma once
 
 #include "booster/export/translator.h"
@@ -9,7 +9,7 @@
 
 namespace booster::onnx {
 
-// Adds operators for the translator's current op and gives its results.
+// Adds operators for the translator's current op and sets its results.
 using Translation = std::function<void(Translator&)>;
 
 struct TranslationRow {
@@ -20,7 +20,7 @@ struct TranslationRow {
 // Returns null if there is none.
 const Translation* translation_of(const std::string& op);
 
-// The rows, by subject.
+// Returns the rows, by subject.
 std::vector<TranslationRow> elementwise_translations();
 std::vector<TranslationRow> shape_translations();
 std::vector<TranslationRow> reduction_translations();

@@ -30,10 +30,10 @@ bool is_same_call(const TracedOp& a, const TracedOp& b) {
 void check_same_calls(const Trace& a, const Trace& b) {
   for (size_t i = 0; i < std::min(a.ops.size(), b.ops.size()); ++i)
     check(is_same_call(a.ops[i], b.ops[i]),
-          "onnx: the model runs other ops for inputs of another shape; got {} {} and {} {}",
+          "onnx: the model runs different ops for inputs of different shapes; got {} {} and {} {}",
           a.ops[i].name, place(a.ops[i]), b.ops[i].name, place(b.ops[i]));
   check(a.ops.size() == b.ops.size() && a.output == b.output && a.values.size() == b.values.size(),
-        "onnx: the model runs other ops for inputs of another shape; got {} ops and {}",
+        "onnx: the model runs different ops for inputs of different shapes; got {} ops and {}",
         a.ops.size(), b.ops.size());
 }
 
@@ -71,7 +71,7 @@ void Translator::refuse(const std::string& reason) const {
 
 int64_t Translator::fixed_size(size_t input, int dim) const {
   const Varying size = sizes_.size(op().inputs.at(input), dim);
-  if (!is_constant(size)) refuse("a size that must be fixed follows the input's");
+  if (!is_constant(size)) refuse("a size that must be fixed depends on the input's sizes");
   return size[0];
 }
 
@@ -96,7 +96,7 @@ Varying Translator::varying(const char* name) const {
 
 int64_t Translator::integer(const char* name) const {
   const Varying numbers = varying(name);
-  if (!is_constant(numbers)) refuse(fmt::format("{} follows the input's sizes", name));
+  if (!is_constant(numbers)) refuse(fmt::format("{} depends on the input's sizes", name));
   return numbers[0];
 }
 
@@ -105,7 +105,7 @@ double Translator::number(const char* name) const {
   for (const Trace& trace : traces_) {
     const double other = std::get<double>(attribute_of(trace.ops[current_], name).value);
     if (other != first && !(std::isnan(other) && std::isnan(first)))
-      refuse(fmt::format("{} follows the input's sizes", name));
+      refuse(fmt::format("{} depends on the input's sizes", name));
   }
   return first;
 }
@@ -114,7 +114,7 @@ std::vector<int64_t> Translator::integers(const char* name) const {
   const auto& first = std::get<std::vector<int64_t>>(attribute_of(op(), name).value);
   for (const Trace& trace : traces_)
     if (std::get<std::vector<int64_t>>(attribute_of(trace.ops[current_], name).value) != first)
-      refuse(fmt::format("{} follow the input's sizes", name));
+      refuse(fmt::format("{} depend on the input's sizes", name));
   return first;
 }
 
@@ -143,7 +143,7 @@ Value Translator::filled(double number, const std::vector<int64_t>& sizes) {
 
 Value Translator::size(const Varying& numbers) {
   const std::optional<Value> value = sizes_.find(numbers);
-  if (!value) refuse("a size follows the input's in a way that the export does not know");
+  if (!value) refuse("a size depends on the input's sizes in an unsupported way");
   return *value;
 }
 
@@ -167,8 +167,8 @@ Value Translator::sizes(const std::vector<Varying>& numbers) {
   return parts.size() == 1 ? parts[0] : add("Concat", parts, {attribute("axis", int64_t{0})});
 }
 
-// A size that x has at the same place is written as 0. Never -1, which stands for no number in an
-// empty batch.
+// Reshapes x. Writes 0 for a size that x has at the same place. Never writes -1, which is undefined
+// for an empty batch.
 Value Translator::reshaped(const Value& x, const std::vector<Varying>& from,
                            const std::vector<Varying>& to) {
   std::vector<Varying> target = to;
@@ -190,7 +190,7 @@ Value Translator::value(int number) {
   return made;
 }
 
-// A constant that the pass made: the same in every trace, or a function of sizes.
+// Returns a constant that the pass made: the same in every trace, or a function of sizes.
 Value Translator::constant_of(int number) {
   const TracedValue& first = traced(number);
   if (!first.weight.empty()) return graph_.weight(first.weight, first.constant);
@@ -200,7 +200,7 @@ Value Translator::constant_of(int number) {
   if (is_same) return graph_.constant(first.constant);
   if (const std::optional<Value> computed = computed_constant(number)) return *computed;
   refuse(
-      "an argument follows the input, but no recorded op made it (values that the model reads, "
+      "an argument depends on the input, but no recorded op made it (values that the model reads, "
       "random numbers, a table for each size)");
 }
 
@@ -230,7 +230,8 @@ std::optional<Value> Translator::computed_constant(int number) {
                                     kind == Kind::truth ? Kind::integer : kind, kind),
                           sizes(shape)});
   if (!is_range || !is_constant(steps)) return {};
-  // As start + step * (0, 1, ...): runtimes turn a range into a slice, whose end may not be -1.
+  // Computes start + step * (0, 1, ...), because runtimes turn a range into a slice, whose end may
+  // not be -1.
   Value range = add("Range", {graph_.index(0), add("Squeeze", {size(counts)}), graph_.index(1)});
   if (steps[0] != 1) range = add("Mul", {range, graph_.index(steps[0])});
   if (!is_constant(starts) || starts[0] != 0) range = add("Add", {range, size(starts)});

@@ -1,5 +1,5 @@
 // Writes the ops of traces as ONNX operators. A translation (translations.h) reads its op here and
-// gives the values that stand for its results. For one thread.
+// sets the values of its results. For one thread.
 #pragma once
 
 #include "booster/export/onnx_graph.h"
@@ -15,7 +15,7 @@ namespace booster::onnx {
 class Translator {
  public:
   using Value = Graph::Value;
-  // The traces are those of one model, on inputs of several shapes; the graph has its input.
+  // Translates traces of one model on inputs of several shapes. The graph already has the input.
   Translator(Graph& graph, const std::vector<Trace>& traces, const Value& input);
   // Translates all ops; returns the output. Throws an Error that names the first op without a
   // translation and its module.
@@ -37,10 +37,11 @@ class Translator {
   std::vector<Varying> result_shape(size_t output = 0) const {
     return sizes_.shape(op().outputs.at(output));
   }
-  // The same in every trace; else the op is refused.
+  // Returns the size if it is the same in every trace; otherwise throws.
   int64_t fixed_size(size_t input, int dim) const;
 
-  // Attributes. They throw if the op has none of this name, which is an error of this library.
+  // Return attributes. They throw if the op has none of this name, which is an error of this
+  // library.
   bool has_attribute(const char* name) const;
   Varying varying(const char* name) const;
   int64_t integer(const char* name) const;
@@ -58,14 +59,14 @@ class Translator {
   }
   Graph& graph() { return graph_; }
   Value converted(const Value& value, Kind from, Kind to);
-  // A constant without dimensions.
+  // Returns a constant without dimensions.
   Value constant(double number, Kind kind);
-  // A constant of these sizes, all elements the same.
+  // Returns a constant of these sizes, all elements the same.
   Value filled(double number, const std::vector<int64_t>& sizes);
-  // A vector of one element, and of several.
+  // Return a vector of one element, and of several.
   Value size(const Varying& numbers);
   Value sizes(const std::vector<Varying>& numbers);
-  // x, whose sizes are `from`, with the sizes `to`.
+  // Returns x, whose sizes are `from`, with the sizes `to`.
   Value reshaped(const Value& x, const std::vector<Varying>& from, const std::vector<Varying>& to);
 
  private:

@@ -33,7 +33,7 @@ using namespace numerics;
 namespace {
 
 constexpr int findings_exit_code = 3;
-constexpr double smallest_scale = 1;    // below it, overflow is not the scale's fault
+constexpr double smallest_scale = 1;    // below it, the scale does not cause overflow
 constexpr int64_t many_skips = 10;      // in a row
 constexpr double notable_share = 0.05;  // of gradients or updates that 16 bits lose
 
@@ -73,7 +73,7 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
         has_policy_(session_.precision->policy(session_.optimizer.device()) != nullptr),
         step_(options.steps_done + 1) {
     check(!session_.watcher && !current_observer(),
-          "Diagnose: another one looks on; want one at a time");
+          "Diagnose: another one is active; want one at a time");
     session_.watcher = this;
     begin_step();
   }
@@ -189,7 +189,7 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
     begin_step();
   }
 
-  // Those of this thread and of all others.
+  // Returns the findings of this thread and of all others.
   Findings findings() const {
     const std::lock_guard lock(mutex_);
     Findings all = findings_;
@@ -201,7 +201,7 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
 
  private:
   bool is_other_thread() const { return std::this_thread::get_id() != thread_; }
-  // Other threads, and anything a program computes outside of training.
+  // Returns true for other threads and for computations outside of training.
   bool ignores() const { return is_other_thread() || !grad_enabled(); }
   std::string module() const { return modules_.empty() ? "" : modules_.back(); }
 
@@ -210,7 +210,7 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
     op_observer.store(on ? this : nullptr, std::memory_order_release);
   }
 
-  // Of the optimizer, which may have got some since the last step.
+  // Follows the optimizer's groups, which may have grown since the last step.
   void follow_groups() {
     if (std::exchange(groups_, session_.optimizer.group_count()) == groups_) return;
     names_.add(session_.optimizer.parameters());
@@ -237,12 +237,12 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
     if (!skipped) health_.after_step(session_.optimizer);
   }
 
-  // Findings that need the whole run.
+  // Adds the findings that need the whole run.
   void sum_up() {
     const int64_t step = options_.steps.first;
     for (const auto& [op, calls] : counts_.unlisted_in_16_bits())
-      findings_.add(Pitfall::unlisted_ops, step, op, fmt::format("{} calls on no list", calls),
-                    {{"calls", calls}});
+      findings_.add(Pitfall::unlisted_ops, step, op,
+                    fmt::format("{} calls of an unlisted op", calls), {{"calls", calls}});
     if (counts_.has_low_precision()) units_.add_to(findings_, step);
     for (const auto& [name, h] : health_.parameters()) report_losses(name, h);
     for (const std::string& name : checker_.names_never_seen()) {
@@ -259,15 +259,16 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
     const double under = health.share_underflow(), lost = health.share_lost();
     if (counts_.has(Column::f16) && under > notable_share)
       findings_.add(Pitfall::vanishing_gradients, options_.steps.first, parameter,
-                    fmt::format("{:.1f} % of its gradients are 0 in f16 at the loss scale of their "
-                                "step; suggested scale: {:g}",
+                    fmt::format("{:.1f} % of its gradients are 0 in f16 at their step's loss "
+                                "scale; suggested scale: {:g}",
                                 100 * under, health_.suggested_scale()),
                     {{"share", under}});
     if (lost > notable_share)
-      findings_.add(Pitfall::updates_lost, options_.steps.first, parameter,
-                    fmt::format("{:.1f} % of its updates were lost: it is {} without a master",
-                                100 * lost, health.dtype),
-                    {{"share", lost}});
+      findings_.add(
+          Pitfall::updates_lost, options_.steps.first, parameter,
+          fmt::format("{:.1f} % of its updates were lost, because it is {} without a master",
+                      100 * lost, health.dtype),
+          {{"share", lost}});
   }
 
   void report_collapse() {
@@ -283,7 +284,7 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
                     fmt::format("the loss scale is {}", scale));
     else if (!std::isfinite(static_cast<float>(1 / scale)))
       findings_.add(Pitfall::infinite_inverse_scale, step_, "loss scale",
-                    fmt::format("the loss scale is {:g}, its inverse is not finite", scale));
+                    fmt::format("the loss scale is {:g}, and its inverse is not finite", scale));
     else if (scale < smallest_scale)
       findings_.add(Pitfall::scale_collapse, step_, "loss scale",
                     fmt::format("the loss scale fell to {:g}", scale), {{"loss_scale", scale}});
@@ -301,10 +302,10 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
   DiagnoseOptions options_;
   ModelNames names_;
   GradientWatch watch_;
-  int groups_ = 0;  // of the optimizer, whose parameters those two know
+  int groups_ = 0;  // of the optimizer, whose parameters the two members know
   TensorChecker checker_;
   MatrixUnits units_;
-  // Other threads that run ops know these, and note nothing but what they find.
+  // Other threads that run ops read these, and record only their findings.
   const std::thread::id thread_ = std::this_thread::get_id();
   const bool has_policy_;
   std::atomic<int64_t> step_;  // current or next step
@@ -328,7 +329,7 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
 
 std::string Diagnose::Body::table() const {
   std::string text =
-      fmt::format("numerics: {} on {}, {} steps looked at, {} skipped\n\n",
+      fmt::format("numerics: {} on {}, {} steps observed, {} skipped\n\n",
                   session_.precision->name(), session_.plugin->name(), steps_seen_, skipped_);
   text += counts_.table() + "\n" + health_.table() + quantization_.table();
   if (const double scale = health_.suggested_scale(); scale > 0)

@@ -57,11 +57,11 @@ struct Finding {
   int64_t step = 0;    // the first step
   std::string object;  // op, layer or parameter
   std::string dtype;   // if it matters
-  std::string text;    // what was seen, with values
+  std::string text;    // observation, with values
   std::string remedy;
   nlohmann::ordered_json numbers = nlohmann::ordered_json::object();
   int64_t count = 1;            // number of steps or calls in which it was seen
-  std::vector<int> ranks = {};  // the ranks that saw it, if not all did
+  std::vector<int> ranks = {};  // the ranks that saw it, if not all
   bool elsewhere = false;       // only states that the cause is on another rank
 
   nlohmann::ordered_json to_json() const;
@@ -72,7 +72,7 @@ struct Finding {
 // Which results are checked.
 enum class CheckMode : uint8_t {
   none,
-  abort,   // the first non-finite value stops the run: an Error with the line
+  abort,   // the first non-finite value throws an Error with the line
   report,  // one line per result with such a value
   range,   // the same, and f32 results beyond f16's range
   all,     // a line per result
@@ -99,7 +99,7 @@ struct DiagnoseOptions {
 
 class Diagnose {
  public:
-  // Throws if another Diagnose is active.
+  // Starts observing. Throws if another Diagnose is active.
   explicit Diagnose(const BoostedModel& model, DiagnoseOptions options = {});
   ~Diagnose();
   Diagnose(const Diagnose&) = delete;

@@ -14,7 +14,7 @@ const char* name_of(Severity severity) {
 }
 
 const PitfallEntry& entry_of(Pitfall pitfall) {
-  check(pitfall != Pitfall::none, "pitfall: none has no entry in the catalogue");
+  check(pitfall != Pitfall::none, "pitfall: `none` has no entry in the catalogue");
   return pitfalls()[static_cast<size_t>(number_of(pitfall) - 1)];
 }
 

@@ -20,7 +20,7 @@ struct PitfallEntry {
   const char* name;    // "scale collapses"
   const char* remedy;  // the rule of thumb for fixing it
 };
-// All 40, by number.
+// Returns all 40, by number.
 const std::array<PitfallEntry, 40>& pitfalls();
 // Throws for Pitfall::none.
 const PitfallEntry& entry_of(Pitfall pitfall);

@@ -23,15 +23,15 @@ void add_gradient(ParameterHealth& health, double true_value, double loss_scale)
   if (std::isfinite(magnitude)) health.largest = std::max(health.largest, magnitude);
 }
 
-// True if adding `update` to a weight of that dtype does not change it (or may not: a tie).
+// Returns true if adding `update` to a weight of that dtype does not change it, or may not (a tie).
 bool is_lost(double weight, double update, DType dtype) {
   return std::fabs(update) < unit_in_last_place(weight, dtype) / 2;
 }
 
 using OwnedParts = std::map<std::string, OwnedPart>;
 
-// Returns the part of x that the optimizer owns; x has the parameter's shape or is that part
-// already.
+// Returns the part of x that the optimizer owns; x has the parameter's shape or is already that
+// part.
 std::vector<double> owned_of(const Tensor& x, const NamedTensor& parameter,
                              const OwnedParts& parts) {
   std::vector<double> values = x.to_vector<double>();
@@ -133,8 +133,8 @@ std::string GradientHealth::table() const {
   for (size_t i = 0; i < rows.size() && i < rows_shown; ++i)
     text += line(rows[i]->first, rows[i]->second);
   if (rows.size() > rows_shown)
-    text += fmt::format("{} more in numerics.json, none worse\n", rows.size() - rows_shown);
-  return text + "(in brackets: what a 16-bit weight would lose; this one, or its master, is f32)\n";
+    text += fmt::format("{} more in numerics.json, none of them worse\n", rows.size() - rows_shown);
+  return text + "(in brackets: losses of a 16-bit weight; this weight, or its master, is f32)\n";
 }
 
 nlohmann::ordered_json GradientHealth::to_json() const {

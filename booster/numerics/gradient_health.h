@@ -21,7 +21,7 @@ struct ParameterHealth {
   int64_t underflows = 0;  // not 0, but 0 in f16 once multiplied by the loss scale
   int64_t overflows = 0;   // infinite in f16 once multiplied by the loss scale
   double largest = 0;      // largest finite magnitude
-  int64_t updates = 0;     // elements that a step wanted to change
+  int64_t updates = 0;     // elements that a step should have changed
   int64_t lost_bf16 = 0;   // of these, those below half a unit in the last place
   int64_t lost_f16 = 0;
   int64_t lost = 0;  // those actually lost: in 16-bit parameters without a master
@@ -40,8 +40,8 @@ class GradientHealth {
   void after_step(const Optimizer& optimizer);
 
   const std::map<std::string, ParameterHealth>& parameters() const { return parameters_; }
-  // Returns the largest power of 2, at most 2^24, that keeps every gradient seen a factor of 16
-  // below 65504; 0 if none was seen.
+  // Returns the largest power of 2, at most 2^24, that keeps all observed gradients at most 65504 /
+  // 16; 0 if none was observed.
   double suggested_scale() const;
 
   std::string table() const;

@@ -41,7 +41,7 @@ void GradientWatch::leaf(const Tensor& leaf, const std::string& name, int64_t st
       return findings.add(Pitfall::late_parameters, step, parameter.name,
                           "was added to the model after boost");
   findings.add(Pitfall::late_parameters, step, fmt::format("a leaf of shape {}", leaf.shape()),
-               "gets gradients, but is no parameter of the model: made inside forward?");
+               "gets gradients, but is not a parameter of the model: perhaps made inside forward");
 }
 
 void GradientWatch::note_versions() {
@@ -63,13 +63,12 @@ void GradientWatch::look_for_changes(const Verdict& verdict, int64_t step,
   if (verdict.inverse_scale.defined() && scale != 1)
     findings.add(
         Pitfall::clipped_while_scaled, step, "gradients",
-        fmt::format("{} changed while multiplied by the loss scale {:g}: a limit x acts as "
-                    "x / {:g}",
+        fmt::format("{} changed while scaled by {:g}: a limit x acts as x / {:g}",
                     shortened(changed), scale, scale),
         {{"loss_scale", scale}});
   else
     findings.add(Pitfall::gradients_changed, step, "gradients",
-                 fmt::format("{} changed after the look for inf and nan", shortened(changed)));
+                 fmt::format("{} changed after the check for inf and nan", shortened(changed)));
 }
 
 void GradientWatch::look_for_absent(int64_t step, Findings& findings) const {
@@ -94,7 +93,7 @@ void GradientWatch::before_step(const Verdict& verdict, int64_t step, Findings& 
   look_for_absent(step, findings);
   if (lr_of_skipped_ >= 0 && optimizer_.lr() != lr_of_skipped_)
     findings.add(Pitfall::lr_moved_on_skip, step, "lr scheduler",
-                 fmt::format("the learning rate went from {:g} to {:g} after a skipped step",
+                 fmt::format("the learning rate changed from {:g} to {:g} after a skipped step",
                              lr_of_skipped_, optimizer_.lr()));
 }
 

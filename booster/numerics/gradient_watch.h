@@ -16,11 +16,11 @@ namespace booster::numerics {
 class GradientWatch {
  public:
   GradientWatch(const Model& model, const Optimizer& optimizer);
-  // Includes groups that the optimizer got since the last call.
+  // Includes groups that joined the optimizer since the last call.
   void follow_groups();
 
   // Handles a gradient that arrives at a leaf. `name` is "" if the leaf was in neither model nor
-  // optimizer at the start. Reports pitfalls 38 (no optimizer owns it) and 39 (made later).
+  // optimizer at the start. Reports pitfalls 38 (no optimizer owns the leaf) and 39 (made later).
   void leaf(const Tensor& leaf, const std::string& name, int64_t step, Findings& findings) const;
   // Records the gradients' versions. From now until the next backward or unscaling, only the
   // strategy may change gradients.

@@ -81,22 +81,21 @@ void MatrixUnits::add_to(Findings& findings, int64_t step) const {
       look(convolution ? "input channels" : "K", row.k);
     if (wrong.empty()) continue;
     const double share = total > 0 ? row.flop / total : 0;
-    findings.add(
-        row.fp8 ? Pitfall::awkward_fp8_sizes : Pitfall::awkward_sizes, step, name,
-        fmt::format("{}: not a multiple of {}; padding adds {:.1f} % of work to this layer, "
-                    "which does {:.1f} % of all multiplications",
-                    fmt::join(wrong, ", "), multiple, 100 * (work - 1), 100 * share),
-        {{"m", row.m},
-         {"n", row.n},
-         {"k", row.k},
-         {"multiple", multiple},
-         {"padding_work", work - 1},
-         {"flop_share", share}});
+    findings.add(row.fp8 ? Pitfall::awkward_fp8_sizes : Pitfall::awkward_sizes, step, name,
+                 fmt::format("{}: not a multiple of {}; padding adds {:.1f} % to the work of this "
+                             "layer, which does {:.1f} % of all multiplications",
+                             fmt::join(wrong, ", "), multiple, 100 * (work - 1), 100 * share),
+                 {{"m", row.m},
+                  {"n", row.n},
+                  {"k", row.k},
+                  {"multiple", multiple},
+                  {"padding_work", work - 1},
+                  {"flop_share", share}});
   }
   if (convolutions_)
     findings.add(Pitfall::awkward_sizes, step, "layout",
-                 "images lie in memory as NCHW; matrix units of GPUs read NHWC, and the change of "
-                 "layout costs a pass over each image");
+                 "images are NCHW in memory, but matrix units of GPUs read NHWC; the conversion "
+                 "costs a pass over each image");
 }
 
 }  // namespace booster::numerics

@@ -1,5 +1,5 @@
-// Advice on matrix units (tensor cores): which layers have sizes that do not suit them, and what
-// that costs. gpu_capability.h reports whether a GPU has such units for a dtype at all.
+// Advice on matrix units (tensor cores): finds layers with unsuitable sizes, and their cost.
+// gpu_capability.h reports whether a GPU has such units for a dtype.
 //
 // Source: NVIDIA's guides, which want M, N and K to be multiples of 16 bytes (8 elements of f16, 16
 // of fp8; multiples of 64 f16 elements are best on A100). For one thread.

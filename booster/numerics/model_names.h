@@ -1,4 +1,4 @@
-// Names for the tensors and modules that an observer sees, which have no names themselves.
+// Names for the tensors and modules that an observer sees, because they do not know their names.
 //
 // Holds handles to the model's tensors, so that a name can never refer to another tensor.
 // For one thread.

@@ -22,7 +22,7 @@ struct OpRow {
 };
 
 struct CastRow {
-  int64_t made = 0, reused = 0;  // reused: a copy made earlier was up to date
+  int64_t made = 0, reused = 0;  // reused: an earlier copy was up to date
   int64_t bytes = 0;             // read and written by those made
   int64_t nanoseconds = 0;
 };
@@ -41,7 +41,7 @@ class OpCounts {
   bool has_low_precision() const {
     return has(Column::f16) || has(Column::bf16) || ops_.contains("fp8_linear");
   }
-  // Returns the ops that ran in 16 bits although the active policy lists them nowhere, with the
+  // Returns the ops that ran in 16 bits although the active policy does not list them, with the
   // number of calls.
   std::map<std::string, int64_t> unlisted_in_16_bits() const;
 

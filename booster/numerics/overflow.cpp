@@ -16,13 +16,13 @@ struct Rule {
 };
 constexpr Rule rules[] = {
     {" cast ", Pitfall::constant_out_of_range,
-     "the number does not fit the 16-bit dtype: mask with -inf or its lowest finite number, "
-     "normalise inputs, or keep this op in f32"},
+     "the value exceeds the 16-bit dtype: mask with -inf or its lowest finite number, normalise "
+     "inputs, or keep this op in f32"},
     {" sum mean var norm logsumexp avg_pool2d adaptive_avg_pool2d ", Pitfall::sum_overflow,
      "run the reduction in f32 (torch's autocast on CUDA does), or take the mean of parts"},
     {" softmax log_softmax attention ", Pitfall::fully_masked_softmax,
-     "a row holds nothing but -inf, or scores beyond the range: leave one entry unmasked, scale "
-     "the queries before the product, run the softmax in f32"},
+     "a row holds only -inf, or scores beyond the range: leave one entry unmasked, scale the "
+     "queries before the product, or run the softmax in f32"},
     {" exp exp2 expm1 sinh cosh pow square reciprocal rsqrt ", Pitfall::non_finite_forward,
      "subtract the maximum first, clamp the argument, or run it in f32 (it is on torch's f32 "
      "list)"},
@@ -30,8 +30,8 @@ constexpr Rule rules[] = {
      "the argument reached 0 or left the domain: an eps of 1e-8 is 0 in f16; use at least 1e-4, or "
      "run it in f32"},
     {" matmul linear linear_gelu conv2d fp8_linear ", Pitfall::non_finite_forward,
-     "the product exceeds what the dtype holds: normalise what goes in (a norm before the layer), "
-     "scale before the product, lower the learning rate, or train in bf16"},
+     "the product exceeds the dtype's range: normalise the inputs (a norm before the layer), scale "
+     "before the product, lower the learning rate, or train in bf16"},
     {" binary_cross_entropy ", Pitfall::binary_cross_entropy_in_f16,
      "use binary_cross_entropy_with_logits"},
 };
@@ -69,9 +69,8 @@ Origin origin(const std::string& op, const std::string& place, std::span<const T
   return origin;
 }
 
-// Returns how likely it is that the problem began here. An op with an inf input may have received
-// it on purpose (a mask), unless it turned it into nan. An op that passes on a nan is the least
-// likely origin.
+// Returns how likely the problem began here. An inf input may be intended (a mask), unless the op
+// turned it into nan. An op that passes on a nan is the least likely origin.
 int blame(const Origin& origin) {
   if (origin.finite_inputs) return 2;
   return origin.has_nan && !origin.nan_inputs ? 1 : 0;
@@ -115,7 +114,7 @@ Finding from_forward(const Origin& origin, const StepFacts& facts) {
   finding.step = facts.step;
   finding.object = origin.place.empty() ? origin.op : origin.place;
   finding.dtype = origin.dtype;
-  finding.text = "forward overflow: first not finite is " + told(origin);
+  finding.text = "forward overflow: the first non-finite result is " + told(origin);
   finding.remedy = rule ? rule->remedy : entry_of(pitfall).remedy;
   finding.numbers = numbers_of(origin, facts.scale);
   return finding;
@@ -125,7 +124,7 @@ Finding from_elsewhere(const StepFacts& facts) {
   Finding finding;
   finding.step = facts.step;
   finding.object = "another rank";
-  finding.text = "this rank's loss and gradients were finite, another rank's were not";
+  finding.text = "this rank's loss and gradients were finite, but another rank's were not";
   finding.elsewhere = true;
   return finding;
 }
@@ -161,31 +160,30 @@ void OverflowTrace::leaf(const std::string& parameter, const Tensor& gradient) {
 
 Finding OverflowTrace::explain(const StepFacts& facts) const {
   if (!facts.bad_data.empty())
-    return error(facts.step, "data", "the model was given " + facts.bad_data,
-                 "look at the samples of this batch and their normalisation; no loss scale helps");
+    return error(facts.step, "data", "the model got the input " + facts.bad_data,
+                 "check the samples of this batch and their normalisation; no loss scale helps");
   if (!facts.bad_parameter.empty())
     return error(facts.step, facts.bad_parameter,
                  "the parameter was not finite before the step began",
-                 "go back to a checkpoint before that, with a lower learning rate; no loss scale "
-                 "helps");
+                 "return to an earlier checkpoint with a lower learning rate; no loss scale helps");
   if (!facts.stale_gradient.empty()) {
-    Finding finding = error(facts.step, facts.stale_gradient,
-                            "its gradient was not finite before backward began: it was left from "
-                            "the step before",
-                            entry_of(Pitfall::stale_inf_gradients).remedy);
+    Finding finding = error(
+        facts.step, facts.stale_gradient,
+        "its gradient was not finite before backward began: it remained from the previous step",
+        entry_of(Pitfall::stale_inf_gradients).remedy);
     finding.pitfall = Pitfall::stale_inf_gradients;
     return finding;
   }
   if (!facts.loss_finite && forward_) return from_forward(*forward_, facts);
   if (!facts.loss_finite)
-    return error(facts.step, "loss", "the loss is not finite, but every op that made it was",
-                 "look at how the program changed it");
+    return error(facts.step, "loss", "the loss is not finite, although all ops that made it were",
+                 "check how the program changed it");
   if (facts.ranks > 1 && parameter_.empty() && !backward_) return from_elsewhere(facts);
   Finding finding;
   finding.step = facts.step;
   finding.object = parameter_;
   const std::string first =
-      (backward_ ? "; in backward order first from " + told(*backward_) : "") +
+      (backward_ ? "; in backward order, the first is from " + told(*backward_) : "") +
       (parameter_.empty() ? ""
                           : fmt::format("; first parameter: {}, {}", parameter_, parameter_text_));
   if (backward_) finding.dtype = backward_->dtype;
@@ -198,13 +196,14 @@ Finding OverflowTrace::explain(const StepFacts& facts) const {
     finding.severity = Severity::info;
     finding.object = "loss scale";
     finding.text = fmt::format(
-        "scale too high: forward and loss were finite, gradients overflowed at loss scale {:g}{}",
+        "scale too high: forward and loss were finite, but gradients overflowed at loss scale "
+        "{:g}{}",
         facts.scale, first);
     finding.remedy = entry_of(Pitfall::occasional_overflow).remedy;
     return finding;
   }
   finding.severity = Severity::error;
-  finding.text = (derivative ? "a derivative is nan where forward was finite"
+  finding.text = (derivative ? "a derivative is nan although forward was finite"
                              : "gradients are not finite although forward and loss were") +
                  first;
   finding.remedy = derivative ? "look for sqrt, norm, div or pow at 0: add an eps inside of them"

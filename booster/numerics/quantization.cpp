@@ -15,8 +15,8 @@ namespace booster::numerics {
 namespace {
 
 constexpr double notable_share = 0.05;  // of elements that become 0
-// A magnitude this many times smaller than its scale expects leaves half of e4m3's exponents
-// unused; one this many times larger is clipped to a quarter.
+// A magnitude smaller than its scale expects by this factor leaves half of e4m3's exponents unused.
+// One larger by this factor is clipped to a quarter.
 constexpr double too_large_for = 256, too_small_for = 4;
 
 // Returns the record of one use; its amax is not finite if an element was not.
@@ -37,18 +37,18 @@ QuantizedTensor look_at(const QuantizeEvent& event) {
 // Returns a description of the problem, or "".
 std::string complaint(const QuantizedTensor& one) {
   const std::string origin =
-      one.age == 0 ? fmt::format("its largest magnitude is {:.3g}", one.amax)
-                   : fmt::format(
-                         "its scale is made from a magnitude of {:.3g}, {} pass{} ago; now "
-                         "it is {:.3g}",
-                         one.scale_amax, one.age, one.age == 1 ? "" : "es", one.amax);
+      one.age == 0
+          ? fmt::format("its largest magnitude is {:.3g}", one.amax)
+          : fmt::format(
+                "its scale uses a magnitude of {:.3g}, {} pass{} ago; the magnitude is now {:.3g}",
+                one.scale_amax, one.age, one.age == 1 ? "" : "es", one.amax);
   if (one.share_underflow() > notable_share)
-    return fmt::format("{:.1f} % of its numbers are 0 in {}: {}", 100 * one.share_underflow(),
+    return fmt::format("{:.1f} % of its values are 0 in {}: {}", 100 * one.share_underflow(),
                        one.format, origin);
   if (one.scale_amax >= too_large_for * one.amax)
     return fmt::format("most of {}'s range is unused: {}", one.format, origin);
   if (one.amax >= too_small_for * one.scale_amax)
-    return fmt::format("{:.1f} % of its numbers are cut off in {}: {}", 100 * one.share_overflow(),
+    return fmt::format("{:.1f} % of its values are clipped in {}: {}", 100 * one.share_overflow(),
                        one.format, origin);
   return "";
 }
@@ -95,7 +95,7 @@ std::string QuantizationHealth::table() const {
                     t.amax, t.scale, 100 * t.share_underflow(), 100 * t.share_overflow(), t.age);
   }
   if (rows.size() > rows_shown)
-    text += fmt::format("{} more in numerics.json, none worse\n", rows.size() - rows_shown);
+    text += fmt::format("{} more in numerics.json, none of them worse\n", rows.size() - rows_shown);
   return text + "(amax, scale and age of the last pass; age: passes since the scale's magnitude)\n";
 }
 

@@ -1,5 +1,5 @@
-// Measures what 8-bit floats lose of each tensor: the share of its elements that become 0 or are
-// clipped, and whether a scale based on earlier magnitudes still fits. For one thread.
+// Measures the losses of each tensor in 8-bit floats: the share of its elements that become 0 or
+// are clipped, and whether a scale based on earlier magnitudes still fits. For one thread.
 #pragma once
 
 #include "booster/numerics/findings.h"
@@ -10,8 +10,8 @@
 
 namespace booster::numerics {
 
-// Sums for one tensor over its observed uses. Uses with inf or nan are left out, because their step
-// is skipped.
+// Sums for one tensor over its observed uses. Omits uses with inf or nan, because their step is
+// skipped.
 struct QuantizedTensor {
   std::string format;
   int64_t uses = 0, numbers = 0;
@@ -19,7 +19,7 @@ struct QuantizedTensor {
   int64_t overflows = 0;   // clipped
   // Values of the last use.
   double amax = 0, scale = 0;
-  double scale_amax = 0;  // that set `scale`, `age` passes ago; age 0: amax itself
+  double scale_amax = 0;  // magnitude that set `scale`, `age` passes ago; age 0: amax itself
   int64_t age = 0;
 
   double share_underflow() const;
@@ -28,8 +28,8 @@ struct QuantizedTensor {
 
 class QuantizationHealth {
  public:
-  // Adds a finding if many elements become 0, or if a magnitude is far from the one that its scale
-  // is based on. A first pass has a scale based on no magnitude; such uses are only counted.
+  // Adds a finding if many elements become 0, or if a magnitude is far from the one that set its
+  // scale. In a first pass no magnitude has set the scale, so it only counts such uses.
   void see(const QuantizeEvent& event, int64_t step, Findings& findings);
 
   const std::map<std::string, QuantizedTensor>& tensors() const { return tensors_; }

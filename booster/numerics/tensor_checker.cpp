@@ -54,7 +54,7 @@ TensorChecker::TensorChecker(CheckerOptions options)
       checked_(options_.checked_ops.begin(), options_.checked_ops.end()),
       skipped_(options_.skipped_ops.begin(), options_.skipped_ops.end()) {
   for (const std::string& op : checked_)
-    check(!skipped_.contains(op), "tensor checker: op {} is both to be checked and to be skipped",
+    check(!skipped_.contains(op), "tensor checker: op {} is on both lists; want it on one of them",
           op);
   if (!is_on() || options_.file.empty()) return;
   file_.reset(std::fopen(options_.file.c_str(), "w"));
@@ -81,7 +81,7 @@ void TensorChecker::see(const std::string& op, const std::string& tensor, const 
   const std::string line = precision_line(op, tensor, x, s);
   write(line);
   if (options_.mode == CheckMode::abort)
-    fail_run("tensor checker: step {}: {} gave {} nan and {} inf among {} numbers; {}", step_, op,
+    fail_run("tensor checker: step {}: {} gave {} nan and {} inf among {} values; {}", step_, op,
              s.nans, s.infs, s.numel, line);
 }
 

@@ -5,9 +5,9 @@
 //   num_inf=1, num_zero=1, max=0.000000e+00, min=-inf, mean=-inf          (one line)
 //
 // [ERROR], num_nan and num_inf appear only if an element is not finite. `tensor` is the module that
-// made it, or PARAMETER@GRAD. `op` is the name on the tape, with _grad for a gradient. Each step
-// begins with a line "[STEP] n". Lines go to a file, for comparison of two runs (dump_compare.h),
-// or to standard error. For one thread.
+// made the result, or PARAMETER@GRAD. `op` is the name on the tape, with _grad for a gradient. Each
+// step begins with a line "[STEP] n". Lines go to a file, for comparison of two runs
+// (dump_compare.h), or to standard error. For one thread.
 #pragma once
 
 #include "booster/numerics/diagnose.h"
@@ -22,13 +22,13 @@
 
 namespace booster::numerics {
 
-// "[PRECISION] in [device=cpu, ..."
+// Returns "[PRECISION] in [device=cpu, ..."
 std::string precision_line(const std::string& op, const std::string& tensor, const Tensor& x,
                            const Statistics& statistics);
 
 class TensorChecker {
  public:
-  // Throws if an op is on both lists or the file cannot be made.
+  // Makes the checker. Throws if an op is on both lists or the file cannot be made.
   explicit TensorChecker(CheckerOptions options);
   void begin_step(int64_t step);
   // Examines a result (except integers). In mode abort, may throw an Error.

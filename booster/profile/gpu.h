@@ -10,7 +10,7 @@
 namespace booster {
 
 inline bool is_gpu(Device device) { return device.type == DeviceType::cuda; }
-// "cuda:0"
+// Returns "cuda:0"
 inline std::string gpu_name(Device gpu) { return fmt::format("cuda:{}", int{gpu.index}); }
 
 }  // namespace booster

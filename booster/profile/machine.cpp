@@ -33,10 +33,9 @@ AutoPrecision auto_precision() {
   const std::string& variant = kernels::cpu_variant();
   if (has_native_bf16())
     return {"bf16", fmt::format("the CPU variant in use ({}) multiplies bf16 natively", variant)};
-  return {"fp32",
-          fmt::format("the CPU variant in use ({}) multiplies no bf16 natively, which makes "
-                      "it slower than fp32",
-                      variant)};
+  return {"fp32", fmt::format("the CPU variant in use ({}) does not multiply bf16 natively, so "
+                              "bf16 is slower than fp32",
+                              variant)};
 }
 
 nlohmann::json machine_info() {

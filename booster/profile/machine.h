@@ -15,12 +15,11 @@ int usable_cores();
 // Returns true if the CPU variant in use has native bf16 multiplication.
 bool has_native_bf16();
 
-// Returns the commit checked out in the working folder, as 40 digits, followed by "-dirty" if
-// tracked files were changed. Returns "" if the folder is in no work tree or git is missing. Runs
-// git.
+// Runs git. Returns the commit of the working folder, as 40 digits, followed by "-dirty" if tracked
+// files have changes. Returns "" if the folder is in no work tree or git is missing.
 std::string folder_revision();
 
-// Returns the same for the folder and the time of the library's build; "" if it was no work tree.
+// Returns the same for the folder and the time of the library's build; "" outside of a work tree.
 const char* build_revision();
 
 }  // namespace booster

@@ -1,5 +1,5 @@
 // Computes how much of the communication was hidden. Collectives run on their own thread. They cost
-// the main thread only its waits, plus the core that they use.
+// the main thread only its waits and the core that they use.
 #include "booster/profile/profile_events.h"
 #include "booster/profile/profiler.h"
 

@@ -14,7 +14,7 @@ struct ProfileEvent {
   int64_t live_bytes;           // of tensors, at its end
   int64_t own_nanoseconds = 0;  // without nested spans
   const char* phase = "";       // the enclosing phase on its thread
-  // The GPU's run time, in nanoseconds on the clock of the span. Otherwise the device is the CPU.
+  // The GPU's run time, in nanoseconds on the clock of the span. On the CPU it is not set.
   Device device = {};
   int64_t gpu_begin = 0, gpu_end = 0;
 };

@@ -33,8 +33,8 @@ class Bounds {
   std::string text() const {
     std::string lines;
     for (const auto& [device, dtype, rate] : all_)
-      lines += fmt::format("bound in {}{}: {:.0f} GFLOP/s, a {} x {} x {} matmul just now\n", dtype,
-                           is_gpu(device) ? " on " + gpu_name(device) : "", rate.gflops,
+      lines += fmt::format("bound in {}{}: {:.0f} GFLOP/s, measured by a {} x {} x {} matmul\n",
+                           dtype, is_gpu(device) ? " on " + gpu_name(device) : "", rate.gflops,
                            rate.size, rate.size, rate.size);
     return lines;
   }
@@ -66,7 +66,7 @@ std::string cell(double value, int width, int digits) {
 
 constexpr int name_width = 32;
 
-// A kernel may be shorter than the resolution of a GPU's clock.
+// Returns the rate; 0 for a kernel that is shorter than the resolution of a GPU's clock.
 double per_second(double amount, const ProfileRow& row) {
   return row.seconds > 0 ? amount / row.seconds : 0;
 }
@@ -118,16 +118,16 @@ std::string Profiler::table() const {
   for (const auto& row : all) {
     if (!is_gpu(row.device) && !std::exchange(is_below_gpus, true))
       for (const auto& [device, seconds] : busy)
-        text += rest_line(fmt::format("({} has nothing to do)", gpu_name(device)), total - seconds,
+        text += rest_line(fmt::format("({} is idle)", gpu_name(device)), total - seconds,
                           total);
     if (row.on_main_thread) rest -= row.seconds;
     text += line(row, total, bounds.of(row));
   }
   text += rest_line(busy.empty() ? "(between kernels)" : "(between launches)", rest, total);
   if (const auto [all, hidden] = communication(); all > 0)
-    text += fmt::format("communication: {:.2f} ms beside the main thread, "
-                        "{:.0f} % behind backward\n",
-                        1e3 * all, 100 * hidden / all);
+    text += fmt::format(
+        "communication: {:.2f} ms in parallel with the main thread, {:.0f} % hidden by backward\n",
+        1e3 * all, 100 * hidden / all);
   return text + bounds.text();
 }
 

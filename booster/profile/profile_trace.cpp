@@ -36,8 +36,7 @@ class RankTrace {
       const bool is_launch = is_gpu(event.device);
       add_span(number, event.span, is_launch ? "launch" : name_of(event.span.kind),
                event.span.begin, event.span.end);
-      // Kernels do not nest; scopes end later than the spans listed after them, so they are
-      // skipped.
+      // Kernels do not nest. Skip scopes, because they end later than the spans listed after them.
       if (event.span.kind != kernels::SpanKind::kernel) continue;
       if (std::exchange(live_bytes_, event.live_bytes) != event.live_bytes)
         add("\"ph\":\"C\",\"name\":\"memory\",\"ts\":{:.3f},\"args\":{{\"live MB\":{:.3f}}}",

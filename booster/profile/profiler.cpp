@@ -30,7 +30,7 @@ class Recorder {
  public:
   void start() {
     std::lock_guard lock(mutex_);
-    check(!running_, "Profiler: another one records; want one at a time");
+    check(!running_, "Profiler: another one is recording; want one at a time");
     running_ = true;
     ++recording_;
     logs_.clear();
@@ -89,7 +89,7 @@ class Recorder {
 
 int64_t duration(const Span& span) { return span.end - span.begin; }
 
-// Sorts the events and computes the phase and own time of each.
+// Sorts the events and computes each event's phase and own time.
 void nest(std::vector<ProfileEvent>& events) {
   std::sort(events.begin(), events.end(), [](const ProfileEvent& a, const ProfileEvent& b) {
     return std::tuple(a.span.begin, -a.span.end) < std::tuple(b.span.begin, -b.span.end);

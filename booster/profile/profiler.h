@@ -1,5 +1,5 @@
-// Profiler: where the time of some training steps goes, as a table and as a trace for the viewers
-// of Chrome (chrome://tracing) and Perfetto (ui.perfetto.dev).
+// Profiler: measures the time of training steps. Its results are a table and a trace for the
+// viewers of Chrome (chrome://tracing) and Perfetto (ui.perfetto.dev).
 //
 //   Profiler profiler;                     // records from here
 //   for (...) { ... }
@@ -57,14 +57,14 @@ class Profiler {
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 
-  // Stops recording once GPUs have run everything recorded; calling it again has no effect. The
+  // Stops recording once GPUs have run all recorded work; calling it again has no effect. The
   // functions below need a stopped profiler. Times of a GPU that has failed are missing.
   void stop();
   double seconds() const { return static_cast<double>(end_ - begin_) * 1e-9; }
   const std::vector<ProfileThread>& threads() const { return threads_; }
   // Returns the rows: GPUs first, then the main thread, then by time.
   std::vector<ProfileRow> rows() const;
-  // Returns the GPUs that ran kernels, and how long each ran at least one.
+  // Returns the GPUs that ran kernels, with the time in which each ran at least one.
   std::vector<std::pair<Device, double>> busy_seconds() const;
 
   ProfiledCommunication communication() const;

@@ -24,7 +24,7 @@ std::vector<std::string> command_line() {
 }
 
 std::string folder_revision() {
-  // Reads only: without the optional locks git does not write its index.
+  // Without the optional locks git only reads and does not write its index.
   constexpr const char* command =
       "GIT_OPTIONAL_LOCKS=0 git describe --always --dirty --abbrev=40 '--exclude=*' 2>/dev/null";
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command, "r"), ::pclose);

@@ -24,8 +24,8 @@ constexpr const char* file_style =
     ".c4{stroke:#b07d00}.c5{stroke:#0b7fa5}.c6{stroke:#c2255c}.c7{stroke:#5c6670}"
     "circle.dot{fill:white;stroke-width:1.6}";
 
-// Widths are long double: the full range of doubles has a width that overflows double, and ticks in
-// the smallest range would underflow it.
+// Widths are long double. The width of the full range overflows double, and ticks in the smallest
+// range would underflow it.
 struct Range {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();

@@ -55,9 +55,9 @@ std::string name_at(int64_t time) {
 }
 
 // Returns the name of a new file. TensorBoard reads the files of a folder in the order of their
-// names, and drops what an earlier file would add to a later one's steps. So names begin with the
-// time in a fixed number of digits. If a file of the folder has a later name (the clock was set
-// back), the new name follows it.
+// names, and a later file replaces steps of earlier ones. Names therefore begin with the time, in a
+// fixed number of digits. If a file of the folder has a later name because the clock was set back,
+// the new name follows it.
 std::filesystem::path new_name(const std::filesystem::path& folder) {
   make_folders(folder);
   std::string last;
@@ -68,7 +68,8 @@ std::filesystem::path new_name(const std::filesystem::path& folder) {
   return folder / (now > last ? now : name_at((second_of(last) + 1) * nanoseconds));
 }
 
-// A checksum of data that holds checksums detects little, so the format rotates and shifts it.
+// Masks a checksum as the format does. An unmasked checksum of data that holds checksums would
+// detect little.
 uint32_t masked(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xA282EAD8U; }
 
 Message event(int64_t step) {

@@ -1,5 +1,5 @@
-// Files of a run that people look at: TensorBoard's events, curves, the worst images, and safe text
-// for HTML and SVG files of a program's own.
+// Files of a run for people: TensorBoard's events, curves, the worst images, and safe text for a
+// program's own HTML and SVG files.
 //
 //   report::EventFile events("out/run/tensorboard");
 //   events.add({{"train/loss", 4.6}, {"train/lr", 5e-4}}, step);
@@ -35,8 +35,8 @@ struct EventScalar {
 class EventFile {
  public:
   // Makes the folder and a new file in it, which TensorBoard reads after the files of earlier runs.
-  // A resumed run repeats their steps from `first_step` on, so TensorBoard shows only their earlier
-  // steps. All errors of this class are of kind failed.
+  // A resumed run repeats steps from `first_step` on, so TensorBoard shows only earlier steps of
+  // those files. All errors of this class are of kind failed.
   explicit EventFile(const std::filesystem::path& folder, int64_t first_step = 0);
   ~EventFile();
 
@@ -56,7 +56,7 @@ std::string curves_file(const std::filesystem::path& metrics);
 // dot, whatever the process's locale.
 nlohmann::json json_of(std::string_view text);
 
-// --- the images that a validation got most wrong, with small pictures
+// --- the images with the worst predictions in a validation, with small pictures
 struct WorstImage {
   int64_t index = 0;  // in the data set
   double loss = 0;
@@ -65,9 +65,9 @@ struct WorstImage {
 };
 
 // Writes {"step", "images": [{"file", "true", "predicted", "probability", "loss", "jpeg"}]}. "jpeg"
-// is in base64: the bytes of a small JPEG file as they are, else a picture of at most 160 pixels a
-// side; null for an unreadable image. Names are terminal_text, since file names need not be UTF-8.
-// Throws an Error of kind failed if the file cannot be written.
+// is in base64: the bytes of a small JPEG file, else a picture of at most 160 pixels per side; null
+// for an unreadable image. Names are terminal_text, since file names need not be UTF-8. Throws an
+// Error of kind failed if the file cannot be written.
 void write_worst_images(const std::filesystem::path& file, int64_t step,
                         const std::vector<WorstImage>& worst, const ImageDataset& images);
 
@@ -79,7 +79,8 @@ std::string markup_text(std::string_view text);
 // Returns an SVG file with a white page under `body`; `style` is CSS.
 std::string svg_file(double width, double height, double font_size, std::string_view style,
                      std::string_view body);
-// `anchor` (start, middle, end) is the point of the text at x; `content` is markup.
+// Returns an SVG text. `anchor` (start, middle, end) is the point of the text at x; `content` is
+// markup.
 std::string svg_text(double x, double y, std::string_view anchor, std::string_view content);
 
 }  // namespace booster::report

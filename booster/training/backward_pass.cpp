@@ -21,7 +21,7 @@ LossPass BackwardPass::begin_loss(const ScaleLossOptions& options) {
   first_.settle("booster.backward");
   Optimizers named;
   for (Session* session : sessions_) {
-    session->look_for_skips();  // here, so that no step waits for the device
+    session->look_for_skips();  // done here, so that no step waits for the device
     named.push_back(session->optimizer);
   }
   for (Optimizer& optimizer : iteration.all) {
@@ -38,8 +38,8 @@ LossPass BackwardPass::begin_loss(const ScaleLossOptions& options) {
   return loss;
 }
 
-// A failed pass leaves incomplete gradients if there are several ranks. A single process may use
-// its gradients freely; they are already complete.
+// Abandons a failed pass. With several ranks it leaves incomplete gradients. A single process may
+// use its gradients freely; they are already complete.
 BackwardPass::~BackwardPass() {
   Iteration& iteration = *first_.iteration;
   if (has_ended_ || first_.plugin->group().size() == 1) return;
@@ -72,7 +72,8 @@ Tensor BackwardPass::root(const Tensor& loss) const {
   return loss_.scale ? loss_.scale(weighted) : weighted;
 }
 
-// An optimizer whose parameters got gradients takes part even if the program did not name it.
+// Ends the pass. An optimizer whose parameters got gradients takes part even if the program did not
+// name it.
 void BackwardPass::end() {
   const kernels::TraceScope span("backward", kernels::SpanKind::phase);
   scope_.end();

@@ -12,16 +12,16 @@ namespace booster {
 
 class BackwardPass {
  public:
-  // Begins the pass. Its gradients are for the optimizers of these sessions, all from one boost()
-  // call.
+  // Begins the pass. The optimizers of these sessions, all from one boost() call, use its
+  // gradients.
   BackwardPass(const std::vector<Session*>& sessions, const ScaleLossOptions& options);
-  // A pass that has not ended has failed; its optimizers do not step before zero_grad.
+  // Marks a pass without end() as failed; its optimizers do not step before zero_grad.
   ~BackwardPass();
   BackwardPass(const BackwardPass&) = delete;
   BackwardPass& operator=(const BackwardPass&) = delete;
   // Returns the tensor that backward starts from.
   Tensor root(const Tensor& loss) const;
-  // Ends the pass, after the last gradient. Not called if backward failed.
+  // Ends the pass after the last gradient. Not called if backward failed.
   void end();
 
  private:
@@ -40,7 +40,7 @@ class BackwardPass {
     std::vector<std::pair<Tensor, int>> hooks_;
     bool reached_ = false;
   };
-  // Settles what the earlier passes left, and begins the strategy's pass.
+  // Settles earlier passes, and begins the strategy's pass.
   LossPass begin_loss(const ScaleLossOptions& options);
   void await(const Optimizer& optimizer);
 

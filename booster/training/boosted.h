@@ -27,7 +27,8 @@ struct Session;  // booster/training/session.h
 // The result of a step. Values stay on the device until they are read.
 class StepReport {
  public:
-  // `norm`: norm of the true gradients before clipping; if undefined, grad_norm() computes it.
+  // `norm` is the norm of the true gradients before clipping. If it is undefined, grad_norm()
+  // computes it.
   StepReport(Verdict verdict, Tensor norm, std::vector<Tensor> gradients,
              std::shared_ptr<const Precision> precision);
 
@@ -35,12 +36,11 @@ class StepReport {
   bool skipped() const;
   // Returns the loss scale of this step; 1 in strategies without one.
   double loss_scale() const;
-  // Returns a description of what the loss scaler has refused so far and its meaning, or "". A
-  // refusal: the scaler keeps a scale because a new one would no longer help, and training may not
-  // recover. Waits for the device.
+  // Explains the loss scaler's refusals so far; "" if there are none. The scaler refuses a new
+  // scale that would not help; training may then not recover. Waits for the device.
   std::string refusal() const { return precision_->refusal(); }
-  // Returns the Euclidean norm of the true gradients before clipping by norm. Costs a pass over
-  // them unless they were clipped; call it before the next backward pass.
+  // Returns the Euclidean norm of the true gradients before clipping by norm. Needs a pass over
+  // them unless they were clipped. Call it before the next backward pass.
   double grad_norm() const;
 
  private:
@@ -61,22 +61,22 @@ std::optional<StepRange> parse_step_range(std::string_view text);
 class BoostedModel {
  public:
   explicit BoostedModel(std::shared_ptr<Session> session);
-  // For one of several models of a session.
+  // Makes the handle of one of several models of a session.
   BoostedModel(std::shared_ptr<Session> session, const Model& model)
       : session_(std::move(session)), model_(model) {}
 
   // Runs forward in the strategy's precision.
   Tensor operator()(const Tensor& x) const;
   Module* operator->() const { return &model_.module(); }
-  // Returns the wrapped model; its parameters are the ones that train.
+  // Returns the wrapped model; its parameters are the trained ones.
   const Model& unwrap() const { return model_; }
   void train(bool training = true) const { model_.train(training); }
   void eval() const { model_.eval(); }
   // Sends rank 0's saved buffers, such as the statistics of batch normalisation, to all ranks. Each
-  // step does so already. All ranks call it, before an evaluation that follows training passes
-  // without a step.
+  // step already does so. All ranks call it before an evaluation after training passes without a
+  // step.
   void share_buffers() const;
-  // For the library's own use.
+  // Returns the session, for the library's own use.
   Session& session() const { return *session_; }
 
  private:
@@ -98,8 +98,8 @@ class BoostedOptimizer {
   // Runs the step function (step.cpp).
   StepReport step();
   // Calls `closure`, which computes the loss and its gradients with the tape on, then steps, as
-  // Optimizer::step(closure) does. Works in every strategy because the closure runs once; PyTorch's
-  // scaler supports no closure.
+  // Optimizer::step(closure) does. Works in every strategy because the closure runs once.
+  // (PyTorch's scaler supports no closure.)
   //   const auto [loss, report] = opt.step([&] {
   //     opt.zero_grad();
   //     const Tensor loss = loss_fn(net(x), y);
@@ -116,13 +116,13 @@ class BoostedOptimizer {
   DeviceNumber clip_grad_by_norm(double max_norm);
   void clip_grad_by_value(double limit);
   double lr(int group = 0) const;
-  // Returns the factor of the next loss. After step() it is torch's scaler.get_scale(); the report
-  // has the step's own scale. 1 in strategies without a scale. `loss_id` chooses one of the scalers
-  // of fp16_apex with num_losses > 1. Waits for the device.
+  // Returns the factor of the next loss. After step() it equals torch's scaler.get_scale(); the
+  // report has the step's own scale. It is 1 in strategies without a scale. `loss_id` chooses one
+  // of the scalers of fp16_apex with num_losses > 1. Waits for the device.
   double loss_scale(int loss_id = 0) const;
   // Returns the wrapped optimizer.
   Optimizer& unwrap() const;
-  // For the library's own use.
+  // Returns the session, for the library's own use.
   Session& session() const { return *session_; }
 
  private:
@@ -134,7 +134,7 @@ class BoostedOptimizer {
   std::shared_ptr<Session> session_;
 };
 
-// While the result lives, the boosted model computes with the averages. All ranks create and
+// Makes the boosted model compute with the averages while the result lives. All ranks create and
 // destroy it together. Works with every plugin and strategy.
 //   { const AveragedWeights weights = averaged_weights(opt, average);  accuracy = evaluate(net); }
 AveragedWeights averaged_weights(const BoostedOptimizer& optimizer,
@@ -152,10 +152,10 @@ class NoSyncGuard {
   std::shared_ptr<Session> session_;
 };
 
-// Makes whole parameters readable during its lifetime: to inspect weights between steps, or for a
-// loss that uses them outside the model (then from before forward until backward has ended). Writes
-// to them persist. Needed if ranks hold parts of parameters (fsdp); otherwise has no effect. All
-// ranks create and destroy it together.
+// Makes whole parameters readable during its lifetime, to inspect weights between steps. A loss
+// that uses them outside the model needs one from before forward to the end of backward. Writes to
+// them persist. It has an effect only if ranks hold parts of parameters (fsdp). All ranks create
+// and destroy it together.
 class WholeParameters {
  public:
   explicit WholeParameters(const BoostedModel& model);

@@ -7,8 +7,8 @@
 namespace booster {
 namespace {
 
-// Among the module's tensors of this role, parameters are scale and shift; the others are
-// statistics.
+// Returns true if scale and shift are frozen but statistics change. Among the module's tensors of
+// this role, parameters are scale and shift; the others are statistics.
 bool is_frozen_but_moves(const Module& module) {
   if (!module.training()) return false;
   const Parameters parameters = module.parameters();
@@ -40,9 +40,9 @@ std::string frozen_statistics(Module& model) {
   for (size_t i = 1; i < std::min(shown, names.size()); ++i) text += ", " + names[i];
   if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
   return fmt::format(
-      "batch normalisation: {}: scale and shift are frozen, but each batch in training mode still "
-      "moves the running statistics, as in torch; want eval() of these modules, after each train() "
-      "of the model, to freeze those too",
+      "batch normalisation: {}: scale and shift are frozen, but batches in training mode still "
+      "change the running statistics, as in torch; to freeze these too, call eval() of the modules "
+      "after each train() of the model",
       text);
 }
 

@@ -7,9 +7,8 @@
 
 namespace booster {
 
-// Returns a sentence that names the modules in training mode whose scales and shifts are all frozen
-// while batches still change their running statistics. Calling eval() on them stops that. "" if
-// there are none.
+// Returns a sentence that names modules in training mode with frozen scales and shifts whose
+// running statistics still change. Calling eval() on them stops that. Returns "" if there are none.
 std::string frozen_statistics(Module& model);
 
 }  // namespace booster

@@ -27,7 +27,7 @@ void GradientLoans::add(const Optimizer& optimizer, const Parameters& parameters
 size_t GradientLoans::index_of(const Optimizer& optimizer) const {
   for (size_t i = 0; i < entries_.size(); ++i)
     if (entries_[i].optimizer == optimizer) return i;
-  fail("gradients: an optimizer that was not boosted here");
+  fail("gradients: unknown optimizer; want one of this boost");
 }
 
 void GradientLoans::open(const Optimizer& optimizer) {
@@ -52,7 +52,7 @@ Tensor GradientLoans::read(const Tensor& leaf, const Tensor& in_memory) {
 
 // Returns a loan without a copy if memory holds the true gradient.
 GradientLoans::Loan GradientLoans::lend(size_t optimizer, const Tensor& in_memory) const {
-  const GradientKeeper::Scope mine;  // the optimizer reads what is in memory
+  const GradientKeeper::Scope mine;  // the optimizer reads memory
   const Optimizer& owner = entries_[optimizer].optimizer;
   Loan loan = {.optimizer = optimizer,
                .in_memory = in_memory,

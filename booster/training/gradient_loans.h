@@ -1,14 +1,14 @@
-// GradientLoans: what a program sees as grad() of a boosted parameter.
+// GradientLoans: provides grad() of boosted parameters to programs.
 //
 // Gradients in memory still have the factor of the loss scale, and lack the factor of a clip by
-// norm. The step applies both as it reads them, which saves a pass over memory. From a clip or step
-// of an optimizer until the next backward pass for it, the program reads a copy with both applied:
-// the true gradient, in at least f32. Before that it reads memory itself, as in torch before
+// norm. The step applies both as it reads them, which saves a pass over memory. Between a clip or
+// step of an optimizer and its next backward pass, the program reads a copy with both applied: the
+// true gradient, in at least f32. Before that it reads memory itself, as in torch before
 // `unscale_`.
 //
 // Reading changes nothing, so one rank may read alone. If the program writes to a copy
-// (`p.grad().mul_(2)`), the copy is written back before memory is used again. For the thread that
-// trains.
+// (`p.grad().mul_(2)`), GradientLoans writes it back before memory is used again. For the thread
+// that trains.
 #pragma once
 
 #include "mixed_precision/interface/precision.h"
@@ -25,10 +25,10 @@ class GradientLoans {
   // Assigns these parameters to one of the optimizers.
   void add(const Optimizer& optimizer, const Parameters& parameters);
 
-  // open: from now on programs read this optimizer's true gradients. close: they read memory.
+  // Switch what programs read of this optimizer. open: true gradients; close: memory.
   void open(const Optimizer& optimizer);
   void close(const Optimizer& optimizer);
-  // Returns what a program reads as the gradient of a leaf.
+  // Returns the gradient of a leaf that programs read.
   Tensor read(const Tensor& leaf, const Tensor& in_memory);
   // Discards the copies; writes those that the program changed back to memory.
   void settle();

@@ -12,7 +12,7 @@
 namespace booster {
 namespace {
 
-// Returns the loss, or 0 instead of nan if nothing counts, so that it adds nothing to the joined
+// Returns the loss, or 0 instead of nan if no row counts, so that it adds nothing to the joined
 // mean.
 Tensor or_zero(const Tensor& loss, const Tensor& divisor) {
   return where(greater(divisor, 0.0), loss, zeros_like(loss));
@@ -34,7 +34,7 @@ void JoinedMean::agree_on_unit(int64_t elements) {
 
 void JoinedMean::count(const Tensor& divisor) {
   check(!is_settled_,
-        "booster: loss_mean rows: a loss is added to gradients that were clipped or used; want "
+        "booster: loss_mean rows: a loss adds to gradients that were already clipped or used; want "
         "zero_grad before the first loss of a step");
   const NoGradGuard no_grad;
   pending_ = pending_.defined() ? pending_ + divisor : divisor;
@@ -52,9 +52,8 @@ Tensor JoinedMean::note(const Tensor& loss, const Tensor& divisor, int64_t eleme
 Tensor JoinedMean::weighted(const Tensor& loss, double weight) {
   const int calls = std::exchange(calls_, 0);
   check(calls == 1,
-        "booster.backward: loss_mean rows joins the means of the criterion that boost returned; "
-        "got {} calls of it with gradients since the last loss, want 1 (evaluations under a "
-        "NoGradGuard)",
+        "booster.backward: loss_mean rows needs one call of boost's criterion with gradients for "
+        "each loss; got {} since the last loss, want 1 (evaluations under a NoGradGuard)",
         calls);
   agree_on_unit(elements_);
   const PolicyScope no_casts(nullptr);

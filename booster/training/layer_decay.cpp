@@ -24,8 +24,7 @@ std::vector<Tensor> normalisations(const Model& model) {
   return found;
 }
 
-// Maps parameters to the links that use them; a parameter that no link has belongs to the last
-// layer.
+// Maps parameters to the links that use them. A parameter without a link belongs to the last layer.
 class Layers {
  public:
   explicit Layers(const Model& model) : norms_(normalisations(model)) {
@@ -45,7 +44,7 @@ class Layers {
 
 void check_options(const LayerDecayOptions& options) {
   check(options.layer_decay > 0 && options.layer_decay <= 1,
-        "layer_decay: out of range; got {}, want more than 0, at most 1", options.layer_decay);
+        "layer_decay: out of range; got {}, want more than 0 and at most 1", options.layer_decay);
   check(options.min_scale >= 0 && options.min_scale <= 1,
         "layer_decay: min_scale out of range; got {}, want 0 to 1", options.min_scale);
 }

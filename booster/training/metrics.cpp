@@ -28,7 +28,7 @@ BatchInHand batch_in_hand(const DataLoader& loader) {
   return {std::min(options.batch_size, share - batch * options.batch_size), counted};
 }
 
-// A custom sampler is trusted to avoid repeats.
+// Returns true if samples may occur twice in a batch. Trusts custom samplers to avoid repeats.
 bool some_count_twice(const DataLoaderOptions& options) {
   const bool is_own = !dynamic_cast<const DistributedSampler*>(options.sampler.get());
   return !is_own && options.world_size > 1 && options.even_shares && !options.drop_last;
@@ -38,7 +38,7 @@ bool some_count_twice(const DataLoaderOptions& options) {
 
 void MeanMetric::add(const Tensor& values) {
   check(values.defined() && values.ndim() == 1,
-        "MeanMetric: want a number for each sample, (n); got {}",
+        "MeanMetric: wrong shape; got {}, want (n): a number for each sample",
         values.defined() ? values.shape().to_string() : "an undefined tensor");
   const NoGradGuard no_grad;
   const PolicyScope no_casts(nullptr);
@@ -46,7 +46,7 @@ void MeanMetric::add(const Tensor& values) {
   if (some_count_twice(loader_.options())) {
     const auto [size, counted] = batch_in_hand(loader_);
     check(counted == size || n == size,
-          "MeanMetric: bad images were left out of a batch of which some samples count twice; got "
+          "MeanMetric: bad images are missing from a batch in which some samples occur twice; got "
           "{} of {}, want even_shares = false for this evaluation",
           n, size);
     if (counted < size) n = counted;
@@ -65,14 +65,15 @@ void MeanMetric::reset() {
 double MeanMetric::value(const Group& group) const {
   std::vector<double> sums = {sum_.defined() ? sum_.item() : 0, static_cast<double>(samples_)};
   if (group.size() > 1) group.all_reduce(sums);
-  check(sums[1] > 0, "MeanMetric: no rank had a sample; want add() in a loop over the loader");
+  check(sums[1] > 0, "MeanMetric: no rank has a sample; want add() in a loop over the loader");
   return sums[0] / sums[1];
 }
 
 Tensor top_k_correct(const Tensor& logits, const Tensor& labels, int64_t k) {
   check(logits.defined() && labels.defined() && logits.ndim() == 2 && labels.ndim() == 1 &&
             logits.size(0) == labels.size(0) && labels.dtype() == DType::i64,
-        "top_k_correct: want logits (n, classes) and labels (n) i64; got {} and {}",
+        "top_k_correct: wrong shape or dtype; got {} and {}, want logits (n, classes) and labels "
+        "(n) i64",
         logits.defined() ? logits.shape() : Shape{}, labels.defined() ? labels.shape() : Shape{});
   check(k >= 1, "top_k_correct: k is out of range; got {}, want 1 or more", k);
   const NoGradGuard no_grad;

@@ -1,6 +1,6 @@
-// OneThread: ensures that handles that were boosted together are used by one thread at a time. A
-// second thread's call meanwhile throws instead of giving wrong values or a crash. Threads may take
-// turns.
+// OneThread: ensures that only one thread at a time uses handles that were boosted together. A
+// simultaneous call of a second thread throws instead of giving wrong values or a crash. Threads
+// may take turns.
 #pragma once
 
 #include "platform/error.h"
@@ -13,7 +13,7 @@ namespace booster {
 class OneThread {
  public:
   // A call by the current thread, or one nested within such a call. Throws if another thread is in
-  // a call; `of` names what is called.
+  // a call; `of` names the called object.
   class Scope {
    public:
     Scope(OneThread& user, const char* of) : user_(user) {
@@ -22,8 +22,8 @@ class OneThread {
         is_first_ = true;
       else if (none != std::this_thread::get_id())
         fail(
-            "booster: the boosted {} is called while another thread is in a call of what was "
-            "boosted with it; got two threads at once, want one at a time, or a model for each",
+            "booster: two threads call objects of one boost at once; got a call of the boosted {}, "
+            "want one thread at a time, or a model for each",
             of);
     }
     ~Scope() {

@@ -16,7 +16,7 @@ namespace booster {
 
 namespace {
 
-// Each part's mode counts, because a program may set it separately from the whole.
+// Returns true if any part is in training mode, because a program may set a part's mode separately.
 bool has_part_in_training(const Model& model) {
   bool any = false;
   model->apply([&](Module& module) { any |= module.training(); });
@@ -60,8 +60,9 @@ MicroStep Session::passes(const Model& part) {
   return step;
 }
 
-// Casts only where the model begins and ends, not where a pipeline cuts it. Ranks share what a
-// strategy saw in a forward pass only in training, because one rank may evaluate alone.
+// Runs links of the model. Casts only at the model's ends, not where a pipeline cuts it. Ranks
+// share a strategy's values from a forward pass only in training, because one rank may evaluate
+// alone.
 Tensor Session::pass(const Model& part, const Tensor& x, const LinkRun& run) {
   const kernels::TraceScope span("forward", kernels::SpanKind::phase);
   const GradientKeeper::Scope mine;
@@ -110,17 +111,16 @@ void Session::share(SharedNumbers shared) {
 }
 
 void Session::settle(const char* call) {
-  kernels::refuse_to_record(call, "because a replay would leave out what the host keeps of a step",
-                            "the boosted model's forward alone, or a model that is not boosted");
+  kernels::refuse_to_record(call, "because a replay would omit the host's part of a step",
+                            "only the boosted model's forward, or an unboosted model");
   iteration->loans->settle();
 }
 
 void Session::check_backward_ended(const char* call) const {
-  check(
-      std::ranges::find(iteration->half_done, optimizer) == iteration->half_done.end(),
-      "{}: a backward pass failed, and only some of its gradients have come, on each rank others; "
-      "want zero_grad first",
-      call);
+  check(std::ranges::find(iteration->half_done, optimizer) == iteration->half_done.end(),
+        "{}: a backward pass failed and left some of its gradients, different ones on each rank; "
+        "want zero_grad first",
+        call);
 }
 
 void Session::zero_grad() {

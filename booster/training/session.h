@@ -2,7 +2,7 @@
 // Sessions of one Booster::boost call share strategy, plugin and iteration.
 //
 // docs/training-step.md defines which calls may follow each other. Passes come in any number and
-// order. Then each optimizer steps, or zero_grad abandons what was computed for it.
+// order. Then each optimizer steps, or zero_grad discards its gradients.
 #pragma once
 
 #include "booster/training/gradient_loans.h"
@@ -28,9 +28,10 @@ class SessionWatcher {
   virtual ~SessionWatcher() = default;
   virtual void forward_begins(const Tensor& input) = 0;
   virtual void backward_begins(const Tensor& loss) = 0;  // not yet scaled
-  // Backward ended, or the strategy or a clip may have changed gradients in memory.
+  // Handles known gradients: backward ended, or the strategy or a clip may have changed gradients
+  // in memory.
   virtual void gradients_are_known() = 0;
-  // Gradients and verdict are global; nothing is changed yet.
+  // Handles the begin of a step. Gradients and verdict are global; nothing has changed yet.
   virtual void step_begins(const Verdict& verdict) = 0;
   virtual void step_ends(const StepReport& report) = 0;
 };
@@ -38,7 +39,7 @@ class SessionWatcher {
 // State from the losses to the steps of their optimizers; the loss scale stays constant meanwhile.
 struct Iteration {
   std::unique_ptr<GradientLoans> loans;    // of the gradients in `keeper`
-  std::unique_ptr<GradientKeeper> keeper;  // for everything that was boosted together
+  std::unique_ptr<GradientKeeper> keeper;  // for all objects of one boost
   Optimizers all;                          // that were boosted together
   Optimizers awaited;                      // had a loss and have not stepped since
   Optimizers half_done;                    // a backward pass failed since their zero_grad
@@ -48,7 +49,7 @@ struct Iteration {
   int64_t steps = 0;                          // steps so far, of all optimizers
   bool statistics_noted = false;              // reported frozen batch norms (frozen_statistics.h)
   std::shared_ptr<const BatchWeight> weight;  // of the current passes' batch
-  int no_sync = 0;  // guards alive: gradients of the coming backward passes stay local
+  int no_sync = 0;  // living guards: gradients of the next backward passes stay local
   OneThread thread;
   std::unique_ptr<JoinedMean> joined;  // null: each batch's loss is a mean of its own
 
@@ -72,26 +73,25 @@ struct Session {
   // Prints the remaining notes.
   ~Session();
 
-  // Runs a forward pass of one of the session's models, as the plugin orders it.
+  // Runs a forward pass of one of the session's models, in the plugin's order.
   Tensor forward(const Model& model, const Tensor& x);
   // Waits for the gradients of all ranks. Throws an error that names `call` if a backward pass
   // failed among several ranks and zero_grad has not discarded it since.
   void sync_grads(const char* call);
-  // Begins every call that makes, changes or uses gradients: takes over what the program wrote to
+  // Begins every call that makes, changes or uses gradients: takes over the program's writes to
   // them. Throws an error that names `call` if work is being captured (core/tensor/capture).
   void settle(const char* call);
   // Discards all gradients; the iteration does not wait for this optimizer.
   void zero_grad();
-  // Runs forward and backward of one batch as the plugin orders it. Returns the loss, off the tape.
+  // Runs forward and backward of one batch in the plugin's order. Returns the loss, off the tape.
   Tensor run(const Model& model, const Criterion& criterion, const Tensor& input,
              const Tensor& target);
   // Prints the strategy's and the plugin's notes on rank 0.
   void pass_on_notes();
-  // Every `SkippedSteps::interval` steps: notes if step after step is skipped or if the scaler
-  // refused something. Then waits for the device.
+  // Notes, every `SkippedSteps::interval` steps, if all recent steps were skipped or if the scaler
+  // refused a scale. Then waits for the device.
   void look_for_skips(bool at_end = false);
-  // In the first step, and every 64 steps: notes, once, batch norms that are frozen but whose
-  // statistics change.
+  // Notes once, in the first step or every 64 steps, frozen batch norms whose statistics change.
   void look_for_frozen_statistics();
   // Prints all notes, including those that need values from the device; waits for the device.
   void pass_on_all_notes();
@@ -105,21 +105,20 @@ struct Session {
     int first, last;
     bool trains;
   };
-  // Runs the links with everything that strategy and plugin do around a pass.
+  // Runs the links, with the work of strategy and plugin around a pass.
   Tensor pass(const Model& model, const Tensor& x, const LinkRun& run);
   // Returns the functions that run the model's passes, without a loss.
   MicroStep passes(const Model& model);
-  // Makes the values that the strategy found in a pass the same on all ranks.
+  // Makes the strategy's values from a pass the same on all ranks.
   void share(SharedNumbers shared);
   Tensor known_norm(const Verdict& verdict) const;
-  // Removes the optimizer from the awaited ones. When none is left the iteration ends and the scale
-  // is updated.
+  // Removes the optimizer from the awaited ones. After the last one, the iteration ends and the
+  // scale is updated.
   void leave_iteration();
   void check_backward_ended(const char* call) const;
 };
 
-// Runs backward of a loss whose gradients are for these sessions' optimizers, all from one boost
-// call.
+// Runs backward of a loss for the optimizers of these sessions, all from one boost call.
 void backward(const Tensor& loss, const std::vector<Session*>& sessions,
               const ScaleLossOptions& options);
 

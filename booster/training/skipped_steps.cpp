@@ -10,7 +10,7 @@
 namespace booster {
 namespace {
 
-constexpr double smallest_scale = 1;  // from here down, the scale does not cause overflow
+constexpr double smallest_scale = 1;  // at or below this, the scale does not cause overflow
 
 std::string bad_parameter(const Optimizer& optimizer) {
   for (const auto& [name, tensor] : optimizer.master_parameters())
@@ -53,15 +53,16 @@ std::string SkippedSteps::look(const Precision& precision, const Optimizer& opti
 
 std::string SkippedSteps::describe(const Precision& precision, const Optimizer& optimizer) const {
   std::string text = fmt::format(
-      "{}: {} steps in a row were skipped, since gradients were not finite: nothing is learnt; ",
+      "{}: {} steps in a row were skipped because gradients were not finite: the model does not "
+      "learn; ",
       precision.name(), in_a_row_);
   if (const std::string name = bad_parameter(optimizer); !name.empty())
     return text + fmt::format("parameter {} holds inf or nan, want an earlier checkpoint", name);
   if (scale_.defined() && !precision.seeks_scale())
-    text += fmt::format("the loss scale stays {:g}, and may be too high; ", scale_.item());
+    text += fmt::format("the loss scale stays {:g} and may be too high; ", scale_.item());
   return text +
-         "the parameters are finite, so look at the input, the loss and the learning rate "
-         "(Diagnose names the first op that gives inf or nan)";
+         "the parameters are finite, so check the input, the loss and the learning rate (Diagnose "
+         "names the first op that gives inf or nan)";
 }
 
 }  // namespace booster

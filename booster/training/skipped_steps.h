@@ -1,12 +1,12 @@
-// SkippedSteps: notices that a training makes no progress because step after step is skipped.
+// SkippedSteps: detects that a training makes no progress because all steps are skipped.
 //
-// An occasional skipped step is normal, and a loss scale that begins too high comes down by
-// skipping. Two cases are reported, once per run of skipped steps. First: at least `interval`
-// skipped steps with a strategy whose loss scale does not shrink on overflow (none, or a constant
-// one). Second: the scale has come down to 1, so the scale does not cause the overflow.
+// An occasional skipped step is normal, and skipped steps reduce a loss scale that begins too high.
+// Two cases are reported, once per run of skipped steps. First: at least `interval` skipped steps
+// with a strategy whose loss scale does not shrink on overflow (none, or a constant one). Second:
+// the scale is already 1, so it does not cause the overflow.
 //
-// Only the device knows whether a step was skipped. It counts the steps that were taken. The host
-// reads the count every `interval` steps, when a backward pass begins. For one thread.
+// Only the device knows whether a step was skipped. It counts the taken steps. The host reads the
+// count every `interval` steps, when a backward pass begins. For one thread.
 #pragma once
 
 #include "core/optim/optimizer.h"
@@ -22,10 +22,10 @@ class SkippedSteps {
 
   // Adds a step with this verdict, which may still be running. Reads nothing from the device.
   void add(const Verdict& verdict);
-  // Returns true if `interval` steps have passed since the last look.
+  // Returns true if `interval` steps have passed since the last call of look().
   bool is_due() const { return steps_ - looked_at_ >= interval; }
-  // Returns the report, or "". At the end of a run it also reports if no step at all was taken.
-  // Waits for the device.
+  // Returns the report, or "". At the end of a run it also reports if no step was taken. Waits for
+  // the device.
   std::string look(const Precision& precision, const Optimizer& optimizer, bool at_end);
 
  private:

@@ -1,5 +1,5 @@
-// The one function that holds the whole order of a step: everything that a precision strategy and a
-// plugin do to gradients and parameters between two iterations happens here.
+// The one function that holds the whole order of a step: all work of a precision strategy and a
+// plugin on gradients and parameters between two iterations.
 #include "booster/training/boosted.h"
 #include "booster/training/session.h"
 #include "core/tensor/device_number.h"
@@ -15,8 +15,8 @@ bool Iteration::awaits(const Optimizer& optimizer) const {
   return std::ranges::find(awaited, optimizer) != awaited.end();
 }
 
-// An overflow in one optimizer's gradients counts for the whole iteration. The report shares the
-// verdict's flag, so later additions go to a copy.
+// Adds an optimizer's verdict. An overflow in its gradients counts for the whole iteration. The
+// report shares the verdict's flag, so later additions go to a copy.
 void Iteration::add(const Verdict& verdict, const Optimizer& optimizer) {
   stepped = true;
   if (!verdict.found_inf.defined()) return;
@@ -34,8 +34,8 @@ void Session::leave_iteration() {
   precision->update({std::exchange(iteration->found_inf, {}), {}, {}});
 }
 
-// Returns the norm of the true gradients if it is known, or if all ranks must compute it together:
-// one rank alone may ask for a report's norm.
+// Returns the norm of the true gradients if it is known, or if only all ranks together can compute
+// it, because one rank alone may read a report's norm.
 Tensor Session::known_norm(const Verdict& verdict) const {
   const Tensor clipped = optimizer.clipped_norm();
   if (clipped.defined() || !optimizer.shares_norms()) return clipped;
@@ -46,7 +46,7 @@ StepReport Session::step() {
   const OneThread::Scope alone(iteration->thread, "optimizer");
   const kernels::TraceScope span("step", kernels::SpanKind::phase);
   const GradientKeeper::Scope mine;
-  settle("optimizer.step");      // takes over what the program wrote
+  settle("optimizer.step");      // takes over the program's writes
   sync_grads("optimizer.step");  // every gradient is the global one
   const std::vector<Tensor> gradients = optimizer.gradients();
   const bool counts = !gradients.empty() || iteration->awaits(optimizer);

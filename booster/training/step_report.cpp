@@ -22,7 +22,8 @@ double StepReport::loss_scale() const {
 double StepReport::grad_norm() const {
   if (norm_.defined()) return norm_.item();
   const double norm = gradient_norm(gradients_, 2).item();
-  // Not loss_scale(): a step without its own loss divides by an earlier step's scale.
+  // Does not use loss_scale(), because a step without its own loss divides by an earlier step's
+  // scale.
   return verdict_.inverse_scale.defined() ? norm * verdict_.inverse_scale.item() : norm;
 }
 

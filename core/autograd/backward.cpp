@@ -28,9 +28,9 @@ struct Depth {
 
 }  // namespace
 
-// An inner pass does not know what else will arrive, so the outermost one counts it. Leaves that
-// have no waiting hook are not kept: most are inputs of a checkpoint's second run, whose memory
-// ends with it.
+// Leaves counting to the outermost pass, since an inner pass does not know which gradients will
+// still arrive. Does not keep leaves without a waiting hook: most are inputs of a checkpoint's
+// second run, whose memory ends with it.
 void leave_leaf(const Tensor& leaf) {
   if (depth == 1 || !awaits_ready(leaf)) return tell_ready(leaf);
   arrived_inside.push_back(leaf);
@@ -41,12 +41,12 @@ namespace {
 Tensor initial_gradient(const Tensor& root, Tensor grad) {
   if (!grad.defined()) {
     check(root.numel() == 1,
-          "backward: the root must have one element unless a gradient is given; got shape {}",
+          "backward: the root needs a gradient unless it has one element; got shape {}",
           root.shape());
     return ones(root.shape(), {root.dtype(), root.device()});
   }
   check(grad.shape() == root.shape() && grad.dtype() == root.dtype(),
-        "backward: gradient does not fit the root; got {} {}, want {} {}", name_of(grad.dtype()),
+        "backward: gradient does not match the root; got {} {}, want {} {}", name_of(grad.dtype()),
         grad.shape(), name_of(root.dtype()), root.shape());
   return grad;
 }
@@ -54,8 +54,8 @@ Tensor initial_gradient(const Tensor& root, Tensor grad) {
 void check_on_tape(const Tensor& root) {
   check(root.defined(), "backward: tensor is undefined");
   check(root.requires_grad(),
-        "backward: the tensor is not on the tape; got a result that no tensor with requires_grad "
-        "took part in (or one made under NoGradGuard)");
+        "backward: the tensor is not on the tape; got a result that depends on no tensor with "
+        "requires_grad (or one made under NoGradGuard)");
 }
 
 // Runs a pass into the leaves.
@@ -65,7 +65,7 @@ void run_pass(std::vector<Root> roots, bool retain_graph) {
   const Depth inside;
   Backward(std::move(roots), retain_graph).run();
   if (depth > 1) return;
-  for (const Tensor& leaf : arrived_inside) tell_ready(leaf);  // for leaves that were not foreseen
+  for (const Tensor& leaf : arrived_inside) tell_ready(leaf);  // for unforeseen leaves
   for (size_t i = 0; i < end_hooks.size(); ++i) end_hooks[i]();
 }
 
@@ -79,7 +79,7 @@ void on_backward_end(std::function<void()> hook) {
 std::vector<Tensor> gradients(const Tensor& root, const std::vector<Tensor>& inputs,
                               GradientOptions options) {
   check_on_tape(root);
-  check(!inputs.empty(), "gradients: no inputs; want the tensors whose gradients are asked for");
+  check(!inputs.empty(), "gradients: no inputs; want the tensors whose gradients to compute");
   for (const Tensor& input : inputs)
     check(input.defined() && input.requires_grad(), "gradients: an input requires no gradient");
   Tensor grad = initial_gradient(root, std::move(options.grad));

@@ -1,7 +1,7 @@
 // The backward pass: gradients of a loss, hooks on gradients, and recomputation.
 //
 //   backward(loss);                          // or loss.backward(): adds to grad() of every leaf
-//   auto d = gradients(loss, {x, weight});   // returns them, and leaves grad() as it is
+//   auto d = gradients(loss, {x, weight});   // returns them; grad() is unchanged
 //
 // A pass runs on the thread that calls it, through the graph that this thread recorded (tape.h).
 // Hooks run on that thread too. Concurrent passes through distinct graphs are allowed.
@@ -18,12 +18,13 @@ struct BackwardOptions {
   Tensor grad = {};            // gradient of the root; needed unless the root has one element
   bool retain_graph = false;   // keep saved tensors for another backward
 };
-// Adds the gradient of `root` to `grad()` of every leaf that requires it. Errors: root not on the
-// tape, not one element (without a given gradient), graph already freed, saved tensor changed.
+// Adds the gradient of `root` to `grad()` of every leaf that requires it. Throws if the root is not
+// on the tape or, without a given gradient, does not have one element. Also throws if the graph was
+// freed or a saved tensor has changed.
 void backward(const Tensor& root, BackwardOptions options = {});
 
-// As above for several roots in one pass, as torch.autograd.backward: shared parts of their graphs
-// are visited once. A gradient for each root, undefined or omitted for a root of one element.
+// The same for several roots in one pass, as torch.autograd.backward; it visits shared parts of
+// their graphs once. `gradients` has one per root, undefined or omitted for a root of one element.
 struct SeveralBackwardOptions {
   std::vector<Tensor> grads = {};
   bool retain_graph = false;
@@ -36,9 +37,9 @@ struct GradientOptions {
   bool create_graph = false;  // the gradients are on the tape too: a penalty may use them
 };
 // Returns the gradient of `root` for each of `inputs` (leaves or results), undefined for an input
-// that took no part. grad() of leaves does not change, and their hooks do not run. Errors: as in
-// backward; with create_graph also a function between root and inputs that cannot be differentiated
-// twice.
+// that did not affect it. grad() of leaves does not change, and their hooks do not run. Throws as
+// backward does. With create_graph, also throws for a function between root and inputs that cannot
+// be differentiated twice.
 //
 // Differentiable twice are arithmetic, shape functions, reading and writing by index, sorting, sums
 // (also running ones), means, norms, matmul, einsum, linear, recurrent layers, activations except
@@ -51,9 +52,9 @@ std::vector<Tensor> gradients(const Tensor& root, const std::vector<Tensor>& inp
 // another gradient, or an undefined tensor to keep it.
 using GradHook = std::function<Tensor(const Tensor& grad)>;
 void register_grad_hook(const Tensor& x, GradHook hook);
-// Called once in a backward pass, when the leaf's gradient is complete for that pass, even if parts
-// of the pass run inside a checkpoint. Data parallelism sends the gradient then. Returns a number
-// for remove_grad_ready_hook.
+// Adds a hook that runs once in a backward pass, when the leaf's gradient is complete for that
+// pass, even if parts of it run inside a checkpoint. Data parallelism then sends the gradient.
+// Returns a number for remove_grad_ready_hook.
 int on_grad_ready(const Tensor& leaf, std::function<void(const Tensor& leaf)> hook);
 void remove_grad_ready_hook(const Tensor& leaf, int hook);
 

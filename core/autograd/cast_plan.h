@@ -1,5 +1,5 @@
-// The plan of what a policy does to the arguments of one op: the rules of the op classes, without
-// tensors. op_policy.cpp executes plans; `booster explain` prints them.
+// The plan of a policy's casts of one op's arguments: the rules of the op classes, without tensors.
+// op_policy.cpp executes plans; `booster explain` prints them.
 #pragma once
 
 #include "core/autograd/op_policy.h"
@@ -8,7 +8,7 @@
 
 namespace booster {
 
-// What an argument is to a policy.
+// Kinds of arguments, as policies distinguish them.
 enum class ArgumentKind : uint8_t {
   passes,  // never cast: absent, integer, on another device, or f64 unless f64 is cast
   lower,   // of the policy's 16-bit dtype
@@ -40,7 +40,7 @@ bool any(size_t count, const KindOf& kind_of, ArgumentKind kind) {
   return false;
 }
 
-// torch's promote: goes from the left until an f32 decides.
+// Plans torch's promote: goes from the left until an f32 decides.
 template <class KindOf>
 CastPlan fold(size_t count, const KindOf& kind_of) {
   for (size_t i = 0; i < count; ++i) {
@@ -50,7 +50,7 @@ CastPlan fold(size_t count, const KindOf& kind_of) {
   return lower_all;
 }
 
-// Apex's promote. `other` covers several dtypes; `one_dtype` says whether all are the same.
+// Plans Apex's promote. `other` covers several dtypes; `one_dtype` is true if all are the same.
 template <class KindOf>
 CastPlan widen_pair(size_t count, const KindOf& kind_of, bool one_dtype, bool other_mixes_pass) {
   if (one_dtype) return nothing;
@@ -58,7 +58,8 @@ CastPlan widen_pair(size_t count, const KindOf& kind_of, bool one_dtype, bool ot
   return f32_all;
 }
 
-// Paddle's static graph: the last argument that an op produced decides, if there is one.
+// Returns the decision of Paddle's static graph: by the last argument that an op produced, if there
+// is one.
 template <class KindOf, class WasMade>
 bool made_f32(size_t count, const KindOf& kind_of, const WasMade& was_made) {
   while (count-- > 0)

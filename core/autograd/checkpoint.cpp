@@ -75,7 +75,7 @@ class CheckpointNode : public Node {
       if (d.wanted(static_cast<int>(i))) leaf.requires_grad_();
       leaves.push_back(leaf);
     }
-    // fn may have neither parameters nor an input that requires a gradient.
+    // fn may have no parameters, and no input that requires a gradient.
     if (const Tensor y = run_again(leaves); y.requires_grad()) booster::backward(y, {.grad = g[0]});
     for (size_t i = 0; i < leaves.size(); ++i)
       if (d.wanted(static_cast<int>(i))) d[static_cast<int>(i)] = leaves[i].grad();

@@ -20,7 +20,8 @@ DeferredGradients::Scope::Scope(DeferredGradients& queue, const Tensor& needed)
 }
 DeferredGradients::Scope::~Scope() { queue_in_force = before_; }
 
-// Takes only leaves and their casts: a computed weight may depend on a gradient needed at once.
+// Accepts only leaves and their casts: a computed weight may depend on a gradient that is needed
+// immediately.
 bool DeferredGradients::takes(const Edge& edge) const {
   const Node* node = edge.node.get();
   if (!node->leaf() && node->inputs().size() == 1) node = node->inputs()[0].node.get();

@@ -1,8 +1,9 @@
-// DeferredGradients: the half of a backward pass that nothing waits for.
+// DeferredGradients: the half of a backward pass that no other work waits for.
 //
 // Backward through a product computes two gradients. All earlier layers wait for the gradient of
 // its input; nothing before the step needs the gradient of its weight. A zero-bubble pipeline (Qi
-// et al., 2024) sends the first on, and computes the second when it would otherwise be idle:
+// et al., 2024) sends the first gradient on, and computes the second when it would otherwise be
+// idle:
 //
 //   DeferredGradients later;
 //   {
@@ -12,10 +13,10 @@
 //   send(x.grad());
 //   later.run();                    // now they are
 //
-// Deferred are the weights and biases of `linear` and `linear_gelu` that are leaves, or casts of
-// leaves. The result is bit for bit what a pass without deferral gives, except that a leaf which is
-// used several times may get its contributions in another order. The inputs of the layers and the
-// gradients of their results are kept until the work is done. For one thread.
+// It defers gradients of weights and biases of `linear` and `linear_gelu` that are leaves or casts
+// of leaves. The result is bit-identical to a pass without deferral, except that a leaf with
+// several uses may get its contributions in another order. The inputs of the layers and the
+// gradients of their results stay in memory until the work is done. For one thread.
 #pragma once
 
 #include "core/autograd/node.h"
@@ -27,8 +28,8 @@ namespace booster {
 
 class DeferredGradients {
  public:
-  // While it lives, backward passes of this thread defer such work into `queue`. The gradient of
-  // `needed`, a leaf (may be undefined), is never deferred.
+  // Makes backward passes of this thread defer such work into `queue` while it lives. They never
+  // defer the gradient of `needed`, a leaf (may be undefined).
   class Scope {
    public:
     Scope(DeferredGradients& queue, const Tensor& needed);
@@ -41,8 +42,8 @@ class DeferredGradients {
   };
 
   bool empty() const { return items_.empty(); }
-  // Does the work in the order in which it was deferred. Each gradient reaches its leaf as in a
-  // backward pass of its own: the leaf's hooks and its on_grad_ready hooks run.
+  // Does the deferred work in its order. Each gradient reaches its leaf as in a separate backward
+  // pass: the leaf's hooks and its on_grad_ready hooks run.
   void run();
 
  private:

@@ -1,13 +1,14 @@
 // Differentiable functions on tensors: arithmetic, shapes, reductions, matrix products. Names and
-// semantics follow PyTorch's functions of the same name; mixed dtypes promote in the same way (bool
-// < u8 < i32 < i64 < floating; f16 with bf16 gives f32; a C++ scalar never changes the dtype of a
-// floating tensor). Errors name the op, what it got and what it wants; those about numbers in a
-// tensor name one of them and its position in row-major order.
+// semantics follow PyTorch's functions of the same name. Mixed dtypes promote in the same way: bool
+// < u8 < i32 < i64 < floating, and f16 with bf16 gives f32. A C++ scalar never changes the dtype of
+// a floating tensor. Errors name the op, its arguments and the legal ones. Errors about a tensor's
+// values name one value and its position in row-major order.
 //
-// As in PyTorch: functions of a dimension take 0 and -1 for a tensor without any, as for a vector
-// of one element, unless they cut it (narrow, select, slice, split, chunk, unbind, cat). neg, abs,
-// floor, round, relu and sub refuse bool, pow refuses two: equal(mask, 0) inverts a mask. Numbers
-// that are written into a tensor, bounds and whole exponents must be numbers of its dtype.
+// As in PyTorch, functions of a dimension treat a tensor without dimensions as a vector of one
+// element, so 0 and -1 are legal. Exceptions are functions that cut: narrow, select, slice, split,
+// chunk, unbind, cat. neg, abs, floor, round, relu and sub refuse bool, and pow refuses two bool
+// tensors; equal(mask, 0) inverts a mask. Written values, bounds and whole exponents must be values
+// of the tensor's dtype.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -39,7 +40,7 @@ struct Slice {
       : start(start), end(end), step(step) {}
 };
 
-// Stands for as many whole dimensions as the other indices leave.
+// Stands for all whole dimensions that the other indices leave.
 struct Ellipsis {};
 inline constexpr Ellipsis ellipsis;
 
@@ -48,8 +49,9 @@ struct NewAxis {};
 inline constexpr NewAxis new_axis;
 
 // One index. A position (negative: from the end) removes its dimension. A Slice keeps it. At most
-// one index is a tensor: positions (i64 or i32), whose shape replaces the dimension, or a mask
-// (bool) for as many dimensions as it has, which become one dimension of the kept elements.
+// one index is a tensor. A tensor of positions (i64 or i32) replaces the dimension by its shape. A
+// mask (bool) covers as many dimensions as it has; they become one dimension of the selected
+// elements.
 class Index {
  public:
   using Value = std::variant<int64_t, Slice, Ellipsis, NewAxis, Tensor>;
@@ -116,68 +118,70 @@ Tensor flatten(const Tensor& x, int64_t start_dim = 0, int64_t end_dim = -1);
 Tensor permute(const Tensor& x, const std::vector<int>& order);
 Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1);
 Tensor expand(const Tensor& x, const Shape& shape);
-// Sums over what was broadcast; the gradient of expand.
+// Sums over broadcast dimensions; the gradient of expand.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 Tensor unsqueeze(const Tensor& x, int64_t dim);
 Tensor squeeze(const Tensor& x, int64_t dim);
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length);
 Tensor select(const Tensor& x, int64_t dim, int64_t index);
 Tensor contiguous(const Tensor& x);
-// Images (n, c, h, w) in the memory order (n, h, w, c), in which a CPU convolves them fastest:
-// core/tensor/channels_last.h. The gradient is contiguous. Error unless x has 4 dimensions.
+// Returns images (n, c, h, w) in the memory order (n, h, w, c), in which a CPU convolves them
+// fastest: core/tensor/channels_last.h. The gradient is contiguous. Throws unless x has 4
+// dimensions.
 Tensor channels_last(const Tensor& x);
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim = 0);
 Tensor stack(const std::vector<Tensor>& tensors, int64_t dim = 0);
-// Parts of `size`, the last perhaps shorter; or of these sizes, whose sum must be the dimension's.
-// One node of the tape for all parts.
+// Returns parts of `size`, the last perhaps shorter; or of these sizes, whose sum must be the
+// dimension's. One node of the tape for all parts.
 std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim = 0);
 std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim = 0);
-// At most `count` parts, all of the same size but the last.
+// Returns at most `count` parts, all of the same size but the last.
 std::vector<Tensor> chunk(const Tensor& x, int64_t count, int64_t dim = 0);
-// Every slice of size 1, without that dimension; one node too.
+// Returns every slice of size 1, without that dimension; one node too.
 std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0);
-// Python's x[start:end:step] in that dimension: negative positions count from the end, positions
-// outside are clamped. step >= 1.
+// Returns Python's x[start:end:step] in that dimension. Negative positions count from the end, and
+// positions outside are clamped. step >= 1.
 Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start,
              std::optional<int64_t> end = {}, int64_t step = 1);
 Tensor flip(const Tensor& x, const std::vector<int64_t>& dims);
-// The elements at equal positions in two dimensions, as a new last dimension of the smaller size.
+// Returns the elements at equal positions in two dimensions, as a new last dimension of the smaller
+// size.
 Tensor diagonal(const Tensor& x, int64_t dim0 = 0, int64_t dim1 = 1);
 // Adds borders of `value` before and after the last dimension, the one before it, ...: {left,
 // right, top, bottom}. Negative sizes crop.
 Tensor pad(const Tensor& x, const std::vector<int64_t>& sizes, double value = 0);
-// By mode: "constant" (0), "reflect" (without the edge; narrower than the side), "replicate" (the
-// edge) or "circular" (from the other end; at most as wide). All but "constant" pad 1 to 3
-// dimensions, which one or two unpadded ones precede.
+// Pads by mode: "constant" (0), "reflect" (without the edge; narrower than the side), "replicate"
+// (the edge) or "circular" (from the other end; at most as wide). Modes other than "constant" pad 1
+// to 3 dimensions, after one or two unpadded ones.
 Tensor pad(const Tensor& x, const std::vector<int64_t>& sizes, const std::string& mode);
-// `value`, a number of x's dtype, where the mask, which broadcasts to x, is true.
+// Returns x with `value` where the mask is true. The mask broadcasts to x; `value` must be a value
+// of x's dtype.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
-// Of matrices (..., rows, columns): tril zeroes the elements above the diagonal, triu those below.
+// Zero elements of matrices (..., rows, columns): tril above the diagonal, triu below it.
 Tensor tril(const Tensor& x, int64_t diagonal = 0);
 Tensor triu(const Tensor& x, int64_t diagonal = 0);
-// i64 (index shape..., classes). Error for an index outside.
+// Returns i64 (index shape..., classes). Throws for an index outside.
 Tensor one_hot(const Tensor& index, int64_t classes);
-// Slices of a dimension at positions (n), i64 or i32. Error for a position out of range.
+// Returns slices of a dimension at positions (n), i64 or i32. Throws for a position out of range.
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);
-// --- by element: `index` (i64 or i32) has as many dimensions as x, and at most x's sizes except in
-// dim
-// y[i][j] = x[i][index[i][j]], here along the last dimension
+// --- by element: `index` (i64 or i32) has x's number of dimensions, and at most x's sizes except
+// in dim y[i][j] = x[i][index[i][j]], here along the last dimension
 Tensor gather(const Tensor& x, int64_t dim, const Tensor& index);
-// Returns x with y[i][index[i][j]] = numbers[i][j]; of several at one place the last in row-major
-// order stays. `numbers` has x's dtype and at least the index's sizes. Error for an index out of
-// range.
+// Returns x with y[i][index[i][j]] = numbers[i][j]. If several write to one place, the last in
+// row-major order stays. `numbers` has x's dtype and at least the index's sizes. Throws for an
+// index out of range.
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& numbers);
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, double value);
 // Returns x with y[i][index[i][j]] += terms[i][j], always added in the same order.
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& terms);
 
-// --- by order along a dimension. Values and i64 indices; equal values keep their order (stable), a
-// nan counts as the largest, and gradients go to the elements at the indices.
+// --- by order along a dimension. Results are values and i64 indices. Equal values keep their order
+// (stable), nan counts as the largest, and gradients go to the elements at the indices.
 std::pair<Tensor, Tensor> sort(const Tensor& x, int64_t dim = -1, bool descending = false);
 Tensor argsort(const Tensor& x, int64_t dim = -1, bool descending = false);
-// The k largest (or smallest), in order.
+// Returns the k largest (or smallest) values, in order.
 std::pair<Tensor, Tensor> topk(const Tensor& x, int64_t k, int64_t dim = -1, bool largest = true);
-// Prefix sums along dim; i64 for integers.
+// Returns the prefix sums along dim; i64 for integers.
 Tensor cumsum(const Tensor& x, int64_t dim);
 
 // --- reductions; over all dimensions if none are given
@@ -187,43 +191,43 @@ Tensor mean(const Tensor& x);
 Tensor mean(const Tensor& x, const std::vector<int64_t>& dims, bool keep_dims = false);
 Tensor var(const Tensor& x, const std::vector<int64_t>& dims, bool unbiased = true,
            bool keep_dims = false);
-// Ties share the gradient.
+// Equal extremes share the gradient.
 Tensor amax(const Tensor& x, const std::vector<int64_t>& dims = {}, bool keep_dims = false);
 Tensor amin(const Tensor& x, const std::vector<int64_t>& dims = {}, bool keep_dims = false);
-// Values and i64 indices; the gradient goes only to the element at that index.
+// Returns values and i64 indices; the gradient goes only to the element at that index.
 std::pair<Tensor, Tensor> max(const Tensor& x, int64_t dim, bool keep_dim = false);
 std::pair<Tensor, Tensor> min(const Tensor& x, int64_t dim, bool keep_dim = false);
 Tensor argmax(const Tensor& x, int64_t dim, bool keep_dim = false);
 Tensor argmin(const Tensor& x, int64_t dim, bool keep_dim = false);
-// Of all elements; the index is in row-major order. Ties share the gradient.
+// The same over all elements; the index is in row-major order. Equal extremes share the gradient.
 Tensor max(const Tensor& x);
 Tensor min(const Tensor& x);
 Tensor argmax(const Tensor& x);
 Tensor argmin(const Tensor& x);
 Tensor logsumexp(const Tensor& x, int64_t dim, bool keep_dim = false);
 Tensor logsumexp(const Tensor& x, const std::vector<int64_t>& dims, bool keep_dims = false);
-// The square root of var.
+// Returns the square root of var.
 Tensor stddev(const Tensor& x, const std::vector<int64_t>& dims, bool unbiased = true,
               bool keep_dims = false);
-// (sum |x|^p)^(1 / p); p = inf: the largest |x|, p = -inf: the smallest, p = 0: the count of
-// nonzeros. Of all elements, or over dimensions. A norm of 0 has gradient 0.
+// Returns (sum |x|^p)^(1 / p) of all elements, or over dimensions. p = inf: the largest |x|; p =
+// -inf: the smallest; p = 0: the count of nonzeros. A norm of 0 has gradient 0.
 Tensor norm(const Tensor& x);
 Tensor norm(const Tensor& x, const std::vector<int64_t>& dims, bool keep_dims = false,
             double p = 2);
-// True where x is neither infinite nor nan.
+// Returns true where x is neither infinite nor nan.
 Tensor isfinite(const Tensor& x);
 Tensor isnan(const Tensor& x);
 
 // --- matrix products
 // (batch, m, k) x (batch, k, n)
 Tensor bmm(const Tensor& a, const Tensor& b);
-// As torch.matmul: vectors, matrices, batches with broadcasting.
+// Multiplies as torch.matmul: vectors, matrices, batches with broadcasting.
 Tensor matmul(const Tensor& a, const Tensor& b);
-// Einstein summation: einsum("bij,bjk->bik", {a, b}). Terms consist of letters and at most one
-// "...", which stands for leading dimensions that broadcast. Without "->" the result has the
-// letters that occur once in the equation, in alphabetical order. Several operands are multiplied
-// from left to right. A letter twice in one term stands for its diagonal: einsum("ii", {a}) is the
-// trace.
+// Computes an Einstein summation: einsum("bij,bjk->bik", {a, b}). Terms consist of letters and at
+// most one "...", which stands for leading dimensions that broadcast. Without "->" the result has
+// the letters that occur once in the equation, in alphabetical order. Several operands are
+// multiplied from left to right. A repeated letter in one term selects the diagonal: einsum("ii",
+// {a}) is the trace.
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands);
 // x w^T + bias; x (..., in), w (out, in), bias (out) or undefined
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});

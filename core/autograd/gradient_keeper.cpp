@@ -47,8 +47,8 @@ const GradientKeeper* keeper_of(const Tensor& x) {
 void check_not_kept(const char* call, const Tensor& leaf, const char* instead) {
   if (const GradientKeeper* keeper = keeper_of(leaf)) [[unlikely]]
     fail(
-        "{}: the gradients are those of a boosted training ({}): they may be multiplied by its "
-        "loss scale, or be of this rank alone; want {} of the boosted optimizer",
+        "{}: the gradients belong to a boosted training ({}) and may be scaled or local to this "
+        "rank; want {} of the boosted optimizer",
         call, keeper->name(), instead);
 }
 
@@ -56,7 +56,7 @@ std::string boosted_hint(const Tensor& x) {
   const GradientKeeper* keeper = keeper_of(x);
   if (!keeper) return "";
   return ": the model was boosted (" + keeper->name() +
-         "); want boosted.model called, not the model itself";
+         "); want a call of boosted.model, not of the model";
 }
 
 }  // namespace booster

@@ -1,5 +1,5 @@
 // GradientKeeper: holds the gradients of a boosted training's leaves. A gradient may be multiplied
-// by a loss scale, and it may be local to this rank. Code that used it as it is would silently
+// by a loss scale, and it may be local to this rank. Code that used it unchanged would silently
 // train on wrong values. Optimizers and clips therefore call check_not_kept() first, and grad()
 // returns the result of the keeper's reader. The keeper's own code runs in a Scope. For the
 // training thread only.
@@ -19,7 +19,7 @@ class GradientKeeper {
   // Keeps the gradients of `leaves`, except leaves that another keeper already has. `name` is for
   // errors: "fp16 on torch_ddp".
   GradientKeeper(std::string name, const std::vector<Tensor>& leaves);
-  // Clears the gradients: their scale and origin are unknown without the keeper.
+  // Clears the gradients, because their scale and origin are unknown without the keeper.
   ~GradientKeeper();
   GradientKeeper(const GradientKeeper&) = delete;
   GradientKeeper& operator=(const GradientKeeper&) = delete;
@@ -31,7 +31,7 @@ class GradientKeeper {
   using Reader = std::function<Tensor(const Tensor& leaf, const Tensor& in_memory)>;
   void set_reader(Reader reader) { reader_ = std::move(reader); }
 
-  // While a Scope is alive, its thread may use kept gradients freely.
+  // Allows its thread to use kept gradients freely while it lives.
   class Scope {
    public:
     Scope();
@@ -58,8 +58,8 @@ const GradientKeeper* keeper_of(const Tensor& x);
 // Throws if a keeper has the leaf's gradient. The error names `call`, the function called, and
 // `instead`, the one to call.
 void check_not_kept(const char* call, const Tensor& leaf, const char* instead);
-// Returns a hint for errors about x's dtype. It asks for a call of boosted.model if x belongs to a
-// boosted model that was called without its strategy; else "".
+// Returns a hint for errors about x's dtype. The hint names boosted.model if x belongs to a boosted
+// model that was called without its strategy. Otherwise it is "".
 std::string boosted_hint(const Tensor& x);
 
 }  // namespace booster

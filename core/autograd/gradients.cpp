@@ -23,8 +23,8 @@ GradientSchedule::Place GradientSchedule::place_of(int i) const {
 
 namespace {
 
-// Returns the leaf at the edge, also through its cast to the dtype of an op, if an f32 gradient
-// would reach it unchanged and as its only one.
+// Returns the leaf at the edge, also through its cast to the dtype of an op. Only if the leaf would
+// get a single, unchanged f32 gradient.
 const Tensor* leaf_at(const Edge& edge, const Backward* pass) {
   const auto is_alone = [&](const Node& node) { return !pass || pass->is_only_use(node); };
   const Node* node = edge.node.get();

@@ -12,7 +12,7 @@ namespace {
 
 class LayerGradients {
  public:
-  // dbias without a dtype: not wanted.
+  // Computes both gradients. dbias is not wanted if it has no dtype.
   LayerGradients(const Tensor& g, const Tensor& x, DType dweight, std::optional<DType> dbias)
       : g_(g), x_(x), dweight_dtype_(dweight), dbias_dtype_(dbias) {}
 

@@ -14,18 +14,17 @@ namespace booster {
 
 class LayerSplit {
  public:
-  // How the product with this rank's part of a weight becomes the result.
+  // Ways in which the product with this rank's part of a weight becomes the result.
   enum class Result : uint8_t {
     part,     // it stays this rank's features of the result; the bias is a part too
-    whole,    // as part, then the parts of all ranks are gathered
-    spread,   // as whole, but in training they are gathered only when something reads the whole
+    whole,    // as part, then all ranks' parts are gathered
+    spread,   // as whole, but training gathers them only when an op reads the whole
     summand,  // the result is the sum over all ranks, and the bias is added to it once
   };
   virtual ~LayerSplit() = default;
   virtual Result result() const = 0;
 
-  // --- linear, on the tape
-  // Returns the input as this rank's part of the weight needs it.
+  // --- linear, on the tape Returns the input for this rank's part of the weight.
   virtual Tensor to_part(const Tensor& x) const = 0;
   // Returns the result, from the product with this part.
   virtual Tensor from_part(const Tensor& y) const = 0;

@@ -1,4 +1,4 @@
-// A tensor with its dimensions in the order of its memory: new tensors of its shape are then
+// A tensor with its dimensions in the order of its memory. New tensors of its shape are thus
 // written in the order in which it is read. Ops on it are recorded as usual. Belongs to one thread.
 #pragma once
 
@@ -25,11 +25,11 @@ class MemoryOrder {
     for (int i = 0; i < n; ++i) places_[order[i]] = i;
     x_ = permute(given, order);
   }
-  // The given tensor, or a view of it.
+  // Returns the given tensor, or a view of it.
   const Tensor& x() const { return x_; }
   // Returns x()'s dimension that is the given tensor's `dim`, which counts from 0.
   int place(int dim) const { return places_.empty() ? dim : places_[dim]; }
-  // As above; these may be negative.
+  // The same for several dimensions, which may be negative.
   std::vector<int64_t> places(std::vector<int64_t> dims) const {
     for (int64_t& dim : dims) dim = place(static_cast<int>(dim < 0 ? dim + x_.ndim() : dim));
     return dims;

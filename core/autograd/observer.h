@@ -1,10 +1,10 @@
-// An observer of ops as they run, such as the numerics doctor (booster/numerics), which counts,
-// checks and names what happens in a training step. At most one observer is set at a time. It is
-// called on the thread that does the work, so it must be thread-safe. Without an observer, each
-// notification costs a load and a branch, or shares a branch that exists anyway.
+// An observer of running ops, such as the numerics doctor (booster/numerics), which counts and
+// checks the results of a training step. At most one observer is set at a time. It is called on the
+// thread that does the work, so it must be thread-safe. Without an observer, each notification
+// costs a load and a branch, or shares a branch that exists anyway.
 //
-// An observer must outlive every op that runs while it is set, and must be complete when it is set:
-// other threads see what the setting thread wrote before.
+// An observer must outlive every op that runs while it is set. It must be complete when it is set,
+// because other threads see the setting thread's earlier writes.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -24,7 +24,7 @@ struct CastEvent {
   const Tensor& from;
   const Tensor& to;
   int64_t nanoseconds;
-  bool converted;  // false: a copy made earlier was up to date
+  bool converted;  // false: an earlier copy was up to date
 };
 
 // A tensor of a training step becomes 8-bit floats: round(from * scale).
@@ -33,10 +33,10 @@ struct QuantizeEvent {
   const char* format;         // "e4m3"
   const Tensor& from;
   double scale;
-  double underflows_to;   // magnitudes of from * scale up to here become 0
-  double overflows_from;  // and from here on are clipped
-  // The magnitude on which the scale is based: the largest of an earlier tensor, `age` passes ago.
-  // At age 0 it is this tensor's own. A magnitude of 0 means that none has been seen yet.
+  double underflows_to;   // magnitudes of from * scale up to this become 0
+  double overflows_from;  // and magnitudes from this on are clipped
+  // The magnitude that determined the scale: the largest of an earlier tensor, `age` passes ago. At
+  // age 0 it is this tensor's own. 0 means that no magnitude has been recorded yet.
   double amax;
   int64_t age;
 };
@@ -45,19 +45,19 @@ class OpObserver {
  public:
   virtual ~OpObserver() = default;
 
-  // An op looks up its policy (null: none is active). `given` holds the caller's arguments, `run`
-  // the arguments with which the op continues. Both have an undefined tensor for an absent optional
-  // argument.
+  // Called when an op looks up its policy (null: none is active). `given` holds the caller's
+  // arguments, `run` the arguments with which the op continues. Both have an undefined tensor for
+  // an absent optional argument.
   virtual void op_called(Op, const OpPolicy*, std::span<const Tensor> given,
                          std::span<Tensor* const> run) = 0;
   virtual void was_cast(const CastEvent&) = 0;
   virtual void was_quantized(const QuantizeEvent&) = 0;
-  // A differentiable function returned y; `name` is its name on the tape.
+  // Called when a differentiable function has returned y; `name` is its name on the tape.
   virtual void op_returned(const char* name, std::span<const Tensor> inputs, const Tensor& y) = 0;
-  // A call on the tape turned gradients of its results (g) into gradients of its inputs (d).
+  // Called when a node has turned gradients of its results (g) into gradients of its inputs (d).
   virtual void backward_returned(const char* name, std::span<const Tensor> g,
                                  std::span<const Tensor> d, int64_t nanoseconds) = 0;
-  // A gradient arrives at a leaf; it has not yet been added to the leaf's gradient.
+  // Called when a gradient arrives at a leaf, before it is added to the leaf's gradient.
   virtual void leaf_receives(const Tensor& leaf, const Tensor& gradient) = 0;
   virtual void module_begins(const Module&) = 0;
   virtual void module_ends(const Module&) = 0;

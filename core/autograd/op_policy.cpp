@@ -21,17 +21,17 @@ constexpr const char* op_names[op_count] = {
 #include "kernels/elementwise.def"
 };
 
-// A cast of a leaf made in this region. Every use shares it, so its gradients are summed before
-// they are cast back, in the widest of their dtypes. It keeps the source alive, so that no other
-// tensor can reuse its identity.
+// A cast of a leaf made in this region. Every use shares it, so its gradients are summed in the
+// widest of their dtypes and then cast back. It keeps the source alive, so that no other tensor can
+// reuse its identity.
 struct RegionCast {
   Tensor source;
   uint32_t version;
   Tensor result;
 };
 
-// Key: identity of the source, and dtype of the cast. The entry's version says whether it is still
-// valid.
+// Key: identity of the source, and dtype of the cast. The entry is valid while its version equals
+// the source's.
 struct CastKey {
   const TensorBody* source;
   DType dtype;
@@ -53,8 +53,8 @@ CastCopy& copy_slot(TapeState& state, DType dtype) {
 }
 
 // Returns the leaf's values in a 16-bit dtype, converted only if they changed since the last time.
-// Recorded work converts them in each replay and shares the copy with nothing else, since other
-// code cannot know when a replay has written it.
+// Recorded work converts them in each replay and does not share the copy, since other code cannot
+// know when a replay has written it.
 Tensor leaf_values_as(const Tensor& leaf, DType dtype) {
   if (kernels::is_recording()) return untracked::cast(leaf.detach(), dtype);
   CastCopy& copy = copy_slot(ensure_tape_state(leaf), dtype);
@@ -66,7 +66,8 @@ Tensor leaf_values_as(const Tensor& leaf, DType dtype) {
   return copy.values.detach();
 }
 
-// Paddle's static graph ignores casts when it looks for the op that produced an argument.
+// Records a cast. Paddle's static graph ignores casts when it looks for the op that produced an
+// argument.
 Tensor record_cast(const Tensor& x, Tensor y) {
   const Tensor result = record(
       std::move(y), "cast", {x},
@@ -85,9 +86,9 @@ bool is_region_cast(const Tensor& x, DType dtype) {
   return found != region_casts.end() && found->second.version == x.version();
 }
 
-// Always recorded with gradients enabled: a first use under no_grad must not deprive a later use of
-// its gradient. So a checkpoint notes the leaf here; otherwise its gradient would count as complete
-// only at the end of the pass.
+// Casts a leaf, always recorded with gradients enabled: a first use under no_grad must not deprive
+// a later use of its gradient. A checkpoint therefore notes the leaf here; otherwise its gradient
+// would count as complete only at the end of the pass.
 Tensor region_cast(const Tensor& x, DType dtype) {
   if (region_recording != kernels::recording_number())
     fail("autocast: a region began before the capture of work and goes on in it; got a cast of {}, "

@@ -32,41 +32,42 @@ enum class Op : uint8_t {
 };
 inline constexpr int op_count = static_cast<int>(Op::count);
 const char* name_of(Op op);
-// Returns the op of this name; error with the nearest name if there is none.
+// Returns the op of this name. Throws with the nearest name if there is none.
 Op op_named(const std::string& name);
 
-// What happens to the arguments of an op: torch's classes first, then the classes that only Apex or
-// Paddle has.
+// Classes of ops by the casts of their arguments: torch's classes, then the classes of only Apex or
+// Paddle.
 enum class OpClass : uint8_t {
   untouched,        // runs in the dtype that type promotion gives
   lower_precision,  // all are cast to the policy's 16-bit dtype
   fp32,             // all are cast to f32
   fp32_result,      // inputs are not cast; accumulates into and returns f32
-  widest,           // promoted from the left: lower dtype, until an f32 makes it f32; an error for
-                    // another 16-bit dtype before that
-  banned,           // an error that says what to use instead
+  widest,           // from the left: lower dtype until an f32 makes it f32; an error for another
+                    // 16-bit dtype before that
+  banned,           // an error that names an alternative
 
   banned_lower,  // Apex: banned only if an argument has the lower dtype
   widen_pair,    // Apex: one dtype stays, f16 with f32 gives f32, any other mix is an error
-  widen_list,    // Apex, cat and stack: the same, but other mixes are left alone
+  widen_list,    // Apex, cat and stack: the same, but other mixes stay unchanged
 
   lower_unless_fp32,        // Paddle: f32 if any argument is f32, else the lower dtype
-  lower_unless_first_fp32,  // Paddle, normalisations: the first argument decides; towards the lower
-                            // dtype it alone is cast
+  lower_unless_first_fp32,  // Paddle, normalisations: the first argument decides; only it is cast
+                            // to the lower dtype
   lower_first,              // Paddle, normalisations: the first argument is cast down, others stay
 
   as_made,        // Paddle's static graph: as the last argument produced by an op, else lowered
-  as_first_made,  // the same for normalisations: the first argument decides; it alone is lowered
+  as_first_made,  // the same for normalisations: the first argument decides; only it is lowered
 };
 inline constexpr int op_class_count = static_cast<int>(OpClass::as_first_made) + 1;
 const char* name_of(OpClass op_class);
 
-// Another way to multiply by certain weights, such as fp8's, active with a policy. Called once per
-// `linear`, before the policy's class for that op is applied.
+// Another method to multiply by certain weights, such as fp8's, active with a policy. Each `linear`
+// calls it once, before the policy's class for that op applies.
 class LinearMethod {
  public:
   virtual ~LinearMethod() = default;
-  // x weight^T + bias, recorded on the tape; undefined if this method does not handle the weight.
+  // Returns x weight^T + bias, recorded on the tape; undefined if this method does not handle the
+  // weight.
   virtual Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) = 0;
 };
 
@@ -75,15 +76,15 @@ struct OpPolicy {
   DType lower = DType::bf16;
   std::array<OpClass, op_count> classes = {};
   bool cache_casts = true;     // one cast per leaf and region; Paddle has none
-  bool casts_doubles = false;  // Apex takes f64 for any other floating dtype, torch leaves it alone
+  bool casts_doubles = false;  // Apex casts f64 like other floating dtypes, torch does not
   bool bias_apart = false;     // Paddle: a convolution's bias is added by a separate op
-  bool rounds_gradients = false;  // of weights, to the lower dtype as torch: see gradient_dtype
+  bool rounds_gradients = false;  // of weights, to the lower dtype as in torch: see gradient_dtype
   bool asks_who_made = false;     // some ops have the classes as_made or as_first_made
   const char* name = "";          // for messages
   LinearMethod* linear_method = nullptr;  // not owned; null: none
-  std::vector<Tensor> f32_only = {};      // an op that takes one of these unchanged runs in f32
+  std::vector<Tensor> f32_only = {};      // an op with one of these, uncast, runs in f32
   std::function<void(Op, DType)> on_cast = {};  // called for each conversion of an argument
-  const OpPolicy* in_guard = nullptr;  // active inside an FP16Guard; null: nothing changes there
+  const OpPolicy* in_guard = nullptr;  // active inside an FP16Guard; null: no other policy there
 
   OpClass operator[](Op op) const { return classes[static_cast<int>(op)]; }
   void set(Op op, OpClass op_class) { classes[static_cast<int>(op)] = op_class; }
@@ -104,9 +105,9 @@ class PolicyScope {
 const OpPolicy* current_policy();
 
 // Casts the arguments, in the given handles, as the policy requires for the op; skips undefined
-// tensors. Error for a banned op, and for dtypes that cannot be widened.
+// tensors. Throws for a banned op, and for dtypes that cannot be widened.
 void cast_arguments(const OpPolicy& policy, Op op, std::span<Tensor* const> arguments);
-// As above for the active policy; notifies the observer, if there is one.
+// The same for the active policy; notifies the observer, if there is one.
 void apply_policy_slow(const OpPolicy* policy, Op op, std::span<Tensor* const> arguments);
 inline void apply_policy(Op op, std::initializer_list<Tensor*> arguments) {
   const OpPolicy* policy = current_policy();
@@ -114,7 +115,7 @@ inline void apply_policy(Op op, std::initializer_list<Tensor*> arguments) {
   if ((policy != nullptr) | (observer != nullptr)) [[unlikely]]
     apply_policy_slow(policy, op, {arguments.begin(), arguments.size()});
 }
-// For ops that take any number of tensors.
+// The same for ops with any number of tensors.
 void apply_policy(Op op, std::vector<Tensor>& arguments);
 
 // A differentiable cast (the gradient is cast back). Returns x itself if it already has that dtype.
@@ -153,11 +154,11 @@ class PolicyMemory {
 class CustomForward {
  public:
   // Without `cast_inputs` the forward runs under the active policy. With it and an active policy,
-  // the floating arguments (except f64) on the policy's device are cast to that dtype
-  // (differentiably) and the forward runs without a policy. Without a policy nothing is cast.
+  // it casts the floating arguments (except f64) on the policy's device differentiably, and the
+  // forward runs without a policy. Without a policy it casts nothing.
   explicit CustomForward(std::initializer_list<Tensor*> arguments,
                          std::optional<DType> cast_inputs = std::nullopt);
-  // The policy that backward must run under.
+  // Returns the policy that backward must run under.
   PolicyMemory memory() const { return PolicyMemory(current_policy()); }
 
  private:

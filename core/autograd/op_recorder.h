@@ -1,11 +1,11 @@
 // Records a forward pass: every op with its inputs, results and attributes, and the modules around
-// it. ONNX export (booster/export) translates such a record. An op reports itself once, with all
-// that determines its result:
+// it. ONNX export (booster/export) translates such a record. An op reports itself once, with
+// everything that determines its result:
 //
 //   if (op_recorder) [[unlikely]] note_op("softmax", {x}, {y}, {{"dim", d}});
 //
-// An op whose inputs and result say everything, such as exp, leaves that to `record`. Without a
-// recorder the cost is one thread-local read.
+// An op without attributes, such as exp, leaves the report to `record`. Without a recorder the cost
+// is one thread-local read.
 #pragma once
 
 #include "core/autograd/node.h"
@@ -22,7 +22,7 @@ namespace booster {
 
 class Module;
 
-// An argument of an op that is no tensor. Flags are 0 or 1.
+// An argument of an op that is not a tensor. Flags are 0 or 1.
 class OpAttribute {
  public:
   using Value = std::variant<int64_t, double, std::string, std::vector<int64_t>>;
@@ -39,7 +39,7 @@ struct OpCall {
   std::span<const Tensor> inputs;  // undefined for an absent optional argument
   std::span<const Tensor> outputs;
   std::span<const OpAttribute> attributes = {};
-  bool by_tape = false;  // `record` reports it; the op's own report of the same result counts more
+  bool by_tape = false;  // reported by `record`; the op's own report of the result takes precedence
 };
 
 class OpRecorder {

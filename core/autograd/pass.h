@@ -24,7 +24,7 @@
 
 namespace booster {
 
-// Handles a leaf whose gradient is complete, as far as this pass knows (backward.cpp).
+// Handles a leaf whose gradient is complete, as far as this pass can tell (backward.cpp).
 void leave_leaf(const Tensor& leaf);
 
 // Start of a backward pass, with its gradient.
@@ -37,7 +37,8 @@ struct Root {
 // gradients of these tensors only.
 class Backward {
  public:
-  // Deferred gradients need their path to the leaf later, so the graph is then retained.
+  // Prepares a pass. It retains the graph for deferred gradients, which need their path to the leaf
+  // later.
   Backward(std::vector<Root> roots, bool retain_graph, const std::vector<Tensor>& inputs = {})
       : retain_graph_(retain_graph || DeferredGradients::current()),
         collects_(!inputs.empty()),
@@ -157,7 +158,8 @@ class Backward {
     for (const Edge& edge : node.leaves_inside()) use(edge);
   }
 
-  // Iterative, because graphs of deep models would overflow the stack.
+  // Counts the uses iteratively, because recursion over graphs of deep models would overflow the
+  // stack.
   void count_uses(const std::vector<Root>& roots) {
     std::vector<Node*> open;
     for (const Root& root : roots) {
@@ -230,8 +232,9 @@ class Backward {
 
   static void check_order(const Node& node) {
     check(!grad_enabled() || node.is_twice_differentiable(),
-          "gradients: {} cannot be differentiated twice; got create_graph = true, want functions "
-          "that can: arithmetic, shape functions, reading and writing by index, sorting, sums "
+          "gradients: {} cannot be differentiated twice; got create_graph = true, want only "
+          "functions that can: arithmetic, shape functions, reading and writing by index, sorting, "
+          "sums "
           "(also running ones), means, norms, matmul, einsum, linear, recurrent layers, "
           "activations except softmax, casts and the losses composed of them",
           node.name());

@@ -42,12 +42,12 @@ Node::Node(const char* name, std::span<const Tensor> inputs, int outputs)
   for (const Tensor& input : inputs) inputs_.push_back(edge_of(input));
 }
 
-// Leaves come first among all ready nodes, so that their hooks fire as early as possible.
+// Gives leaves precedence over other ready nodes, so that their hooks run as early as possible.
 Node::Node(const char* name, int outputs)
     : name_(name), sequence_(std::numeric_limits<uint64_t>::max()), outputs_(outputs) {}
 
-// Destroys the graph below in a loop: a chain of a hundred thousand calls must not overflow the
-// stack when its last tensor is destroyed.
+// Destroys the graph below in a loop, so that the last tensor of a chain of 100,000 calls does not
+// overflow the stack.
 Node::~Node() {
   std::vector<Reference<Node>> pending;
   auto take = [&pending](std::vector<Edge>& edges) {
@@ -92,8 +92,8 @@ Saved::Saved(const Tensor& x) {
 Tensor Saved::get() const {
   if (!x_.defined()) return x_;
   check(x_.version() == version_,
-        "backward: a tensor of shape {} that a gradient needs was changed in place after it was "
-        "saved; got version {}, want {}: change a clone() instead, or step after backward",
+        "backward: a saved tensor of shape {} was changed in place before its gradient was "
+        "computed; got version {}, want {}: change a clone() instead, or step after backward",
         x_.shape(), x_.version(), version_);
   return x_;
 }
@@ -145,9 +145,10 @@ void attach(const Reference<Node>& node, std::span<Tensor* const> outputs) {
 }
 
 void graph_was_freed(const char* name) {
-  fail("backward: the graph was already freed (at {}); got a second backward, want "
-       "{{.retain_graph = true}} in the first",
-       name);
+  fail(
+      "backward: the graph was already freed (at {}); got a second backward, want {{.retain_graph "
+      "= true}} in the first one",
+      name);
 }
 
 CallNotice notice_of(std::span<const Tensor> inputs) {

@@ -95,8 +95,8 @@ struct MarkedFormula {
     formula(g, d);
   }
 };
-// Marks a formula that uses only differentiable functions while gradients are enabled; otherwise it
-// may use kernels. Its tensors are SavedInputs and SavedResults. See gradients().
+// Marks a formula that uses only differentiable functions while gradients are enabled. While they
+// are disabled it may use kernels. Its tensors are SavedInputs and SavedResults. See gradients().
 template <class F>
 MarkedFormula<F, FormulaKind::twice> twice(F formula) {
   return {std::move(formula)};

@@ -52,7 +52,7 @@ Tensor& Tensor::requires_grad_(bool requires_grad) {
   check(defined(), "requires_grad_: tensor is undefined");
   check(!requires_grad || is_floating(dtype()),
         "requires_grad_: only floating tensors have gradients; got {}", name_of(dtype()));
-  check(is_leaf(), "requires_grad_: only leaves can be changed; use detach()");
+  check(is_leaf(), "requires_grad_: the tensor is not a leaf; use detach()");
   if (requires_grad || body_->tracking) ensure_tape_state(*this).requires_grad = requires_grad;
   return *this;
 }
@@ -81,17 +81,18 @@ void Tensor::set_grad(Tensor grad) const {
   check(defined(), "set_grad: tensor is undefined");
   if (grad.defined())
     check(grad.shape() == shape() && fits_as_grad(grad, *this),
-          "set_grad: does not fit the tensor; got {} {}, want {} {}", name_of(grad.dtype()),
+          "set_grad: does not match the tensor; got {} {}, want {} {}", name_of(grad.dtype()),
           grad.shape(), name_of(dtype()), shape());
   ensure_tape_state(*this).grad = std::move(grad);
 }
 
 void set_grad_part(const Tensor& leaf, Tensor part) {
-  check(part.defined() && part.ndim() == 1 && part.numel() <= leaf.numel() &&
-            fits_as_grad(part, leaf),
-        "set_grad_part: does not fit the leaf; got {}, want {}, one dimension, at most {} elements",
-        part.defined() ? fmt::format("{} {}", name_of(part.dtype()), part.shape()) : "undefined",
-        name_of(leaf.dtype()), leaf.numel());
+  check(
+      part.defined() && part.ndim() == 1 && part.numel() <= leaf.numel() &&
+          fits_as_grad(part, leaf),
+      "set_grad_part: does not match the leaf; got {}, want {}, one dimension, at most {} elements",
+      part.defined() ? fmt::format("{} {}", name_of(part.dtype()), part.shape()) : "undefined",
+      name_of(leaf.dtype()), leaf.numel());
   ensure_tape_state(leaf).grad = std::move(part);
 }
 
@@ -139,8 +140,8 @@ DType grad_dtype(const Tensor& leaf) {
 void set_grad_buffer(const Tensor& leaf, Tensor buffer) {
   if (buffer.defined())
     check(buffer.shape() == leaf.shape() && buffer.dtype() == grad_dtype(leaf),
-          "set_grad_buffer: does not fit the leaf; got {} {}, want {} {}", name_of(buffer.dtype()),
-          buffer.shape(), name_of(grad_dtype(leaf)), leaf.shape());
+          "set_grad_buffer: does not match the leaf; got {} {}, want {} {}",
+          name_of(buffer.dtype()), buffer.shape(), name_of(grad_dtype(leaf)), leaf.shape());
   set_memory_tag(buffer, MemoryTag::gradients);
   ensure_tape_state(leaf).grad_buffer = std::move(buffer);
 }
@@ -161,7 +162,7 @@ void add_to_leaf(TapeState& state, const Tensor& g) {
   if (state.grad.defined()) {
     check(state.grad.shape() == g.shape(),
           "backward: a leaf's gradient was exchanged, and this rank has only a part of it; got {}, "
-          "want {}: use booster.backward, or zero_grad before",
+          "want {}: use booster.backward, or call zero_grad before",
           state.grad.shape(), g.shape());
     kernels::on(g.device()).accumulate(state.grad.view(), g.view());
     state.grad.bump_version();
@@ -187,7 +188,7 @@ void AccumulateGrad::backward(std::span<const Tensor> g, Gradients&) {
   const Tensor changed = hooked ? apply_grad_hooks(state.grad_hooks, g[0]) : Tensor();
   const Tensor& grad = hooked ? changed : g[0];
   check(grad.shape() == leaf_.shape() && grad.dtype() == leaf_.dtype(),
-        "backward: gradient does not fit its leaf; got {} {}, want {} {}", name_of(grad.dtype()),
+        "backward: gradient does not match its leaf; got {} {}, want {} {}", name_of(grad.dtype()),
         grad.shape(), name_of(leaf_.dtype()), leaf_.shape());
   if (OpObserver* observer = current_observer()) [[unlikely]]
     observer->leaf_receives(leaf_, grad);
@@ -195,10 +196,10 @@ void AccumulateGrad::backward(std::span<const Tensor> g, Gradients&) {
   state.grad_arrived = true;
 }
 
-// On the CPU a library may start its sums with the existing values, which gives other bits than
-// adding a summand. Ranks that exchange summands get the bits of the latter. Observers see
-// summands, so this returns undefined while one is set. It looks for one itself, because it runs
-// where none is called.
+// Returns undefined on the CPU: a library may start its sums with the existing values, which gives
+// other bits than adding a summand, as ranks that exchange summands do. Also returns undefined
+// while an observer is set, because observers see summands. It queries the observer itself, because
+// its callers do not.
 Tensor gradient_to_add_to(const Tensor& leaf) {
   const TapeState& state = *tape_state(leaf);
   const Tensor& grad = state.grad;
@@ -231,7 +232,8 @@ thread_local LeafWatch* leaf_watch = nullptr;
 
 LeafWatch::LeafWatch() : outer_(std::exchange(leaf_watch, this)) {}
 
-// With nested checkpoints, the outer one also reaches every leaf of the inner one.
+// Passes its leaves to the outer watch, because an outer checkpoint also reaches every leaf of an
+// inner one.
 LeafWatch::~LeafWatch() {
   leaf_watch = outer_;
   if (outer_) outer_->note(leaves_);

@@ -19,14 +19,14 @@ struct TapeState : Tracking {
   void record(const Tensor& target, const Tensor& source, const InPlaceCall& call) const override;
 
   Reference<Node> node;          // the call that produced this tensor; empty for a leaf
-  int output = 0;                // which of the call's results
+  int output = 0;                // index among the call's results
   bool made_by_op = false;       // see mark_result; known only under some policies
   Node* accumulator = nullptr;   // a leaf's entry on the tape while a graph holds it (not owned)
   Tensor grad;
   Tensor grad_buffer;
   bool grad_in_f32 = false;
   const GradientKeeper* keeper = nullptr;  // of this leaf's gradient; see gradient_keeper.h
-  bool grad_arrived = false;     // in this pass; its ready hooks have not run yet
+  bool grad_arrived = false;     // in this pass, and its ready hooks have not run yet
   std::vector<GradHook> grad_hooks;
   std::vector<std::pair<int, std::function<void(const Tensor&)>>> ready_hooks;
   CastCopy cast_copies[2];       // f16, bf16
@@ -38,7 +38,7 @@ TapeState* tape_state(const Tensor& x);
 // Returns the state of x, creating it if there is none.
 TapeState& ensure_tape_state(const Tensor& x);
 
-// Returns where the gradient of x goes; empty if x does not require one.
+// Returns the destination of x's gradient; empty if x does not require one.
 Edge edge_of(const Tensor& x);
 
 // Runs a backward pass from a place on the tape; keeps the graph.
@@ -57,10 +57,10 @@ class AccumulateGrad : public Node {
   Tensor leaf_;
 };
 
-// Returns the leaf's gradient for a product kernel to accumulate into directly. Undefined where
-// that would differ from adding a summand: on the CPU, without a contiguous f32 gradient of an f32
-// leaf, with gradient hooks, or with an observer of summands. After accumulating, call
-// note_added(); the pass continues as if the summand had arrived.
+// Returns the leaf's gradient for a product kernel to accumulate into directly. Returns undefined
+// where that would differ from adding a summand: on the CPU, without a contiguous f32 gradient of
+// an f32 leaf, with gradient hooks, or with an observer. After accumulating, call note_added(); the
+// pass continues as if the summand had arrived.
 Tensor gradient_to_add_to(const Tensor& leaf);
 void note_added(const Tensor& leaf);
 
@@ -69,8 +69,8 @@ void tell_ready(const Tensor& leaf);
 // Returns true if the leaf has ready hooks.
 bool awaits_ready(const Tensor& leaf);
 
-// Collects leaves that require gradients from the arguments of calls that NoGradGuard keeps off the
-// tape, while it lives. A checkpoint's second run adds gradients to these leaves.
+// Collects leaves that require gradients from calls that NoGradGuard keeps off the tape, while it
+// lives. A checkpoint's second run adds gradients to these leaves.
 class LeafWatch {
  public:
   LeafWatch();

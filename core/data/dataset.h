@@ -1,5 +1,5 @@
-// Datasets: indexed samples, each an image (or any tensor) and a label; what a data set draws its
-// random numbers from and is recognised by; and the batches that a loader makes of samples.
+// Datasets: indexed samples, each an image (or any tensor) and a label. Also a data set's random
+// numbers and identity, and the batches that a loader makes.
 //
 // A Dataset is immutable once built; several threads call load() concurrently.
 #pragma once
@@ -15,7 +15,7 @@
 namespace booster {
 
 // --- The random numbers of one sample in one epoch: a Philox stream keyed by seed, epoch and
-// sample index, so that augmentation does not depend on workers or order. One stream is for one
+// sample index. Augmentation thus does not depend on workers or order. One stream is for one
 // thread.
 
 class RandomStream {
@@ -23,13 +23,13 @@ class RandomStream {
   RandomStream(uint64_t seed, uint64_t epoch, uint64_t index);
 
   uint32_t bits();
-  // Uniform in [low, high).
+  // Draws uniformly from [low, high).
   double uniform(double low = 0, double high = 1);
-  // A uniform integer of 0 .. n - 1; n is from 1 to 2^32.
+  // Draws a uniform integer of 0 .. n - 1; n is from 1 to 2^32.
   int64_t below(int64_t n);
-  // Normal with mean 0 and variance 1, by Box and Muller.
+  // Draws from the normal distribution with mean 0 and variance 1, by Box and Muller.
   double normal();
-  // From Beta(a, b), which is in [0, 1]; a and b more than 0, however small.
+  // Draws from Beta(a, b), which is in [0, 1]. a and b are above 0 and may be tiny.
   double beta(double a, double b);
 
  private:
@@ -40,8 +40,8 @@ class RandomStream {
   uint32_t words_[4] = {};
 };
 
-// --- Distinguishes data sets without reading their samples, so that a training continues only with
-// the data that it was saved with. Values; thread-safe.
+// --- Distinguishes data sets without reading their samples, so that a resumed training detects
+// other data. Values; thread-safe.
 
 struct DatasetIdentity {
   std::string kind = "data set";
@@ -67,19 +67,19 @@ class Fingerprint {
 // An image may be lazy: the loader computes it when it needs it.
 class Sample {
  public:
-  // With a label that is a single i64.
+  // Makes a sample with a single i64 as label.
   Sample(LazyImage image, int64_t label);
   Sample(Tensor image, int64_t label);
   Sample(Tensor image, Tensor label);
 
   Shape shape() const;  // (3, 224, 224)
   DType dtype() const;
-  // Null if the image is already a tensor.
+  // Returns the lazy image; null if the image is already a tensor.
   const LazyImage* lazy() const { return std::get_if<LazyImage>(&image_); }
   // Writes the image to `to`, contiguous.
   void write(void* to) const;
   const Tensor& label() const { return label_; }
-  // The name of the image's file, if it has one, for messages.
+  // Returns the name of the image's file for messages; "" if there is none.
   std::string name() const;
 
  private:
@@ -94,7 +94,7 @@ class Dataset {
   // Returns sample `index` of 0 .. size() - 1, augmented with draws from `random` only. Throws an
   // error of kind data for a bad file.
   virtual Sample load(int64_t index, RandomStream& random) const = 0;
-  // Kept in checkpoints, which resume only on data of the same identity.
+  // Returns the identity that checkpoints keep. They resume only on data of the same identity.
   virtual DatasetIdentity identity() const { return {.samples = size()}; }
 };
 
@@ -104,7 +104,7 @@ class TensorDataset : public Dataset {
   TensorDataset(Tensor inputs, Tensor targets);
   int64_t size() const override { return inputs_.size(0); }
   Sample load(int64_t index, RandomStream& random) const override;
-  // Given by shapes, dtypes and the first MiB of the targets.
+  // Derives the identity from shapes, dtypes and the first MiB of the targets.
   DatasetIdentity identity() const override;
 
  private:
@@ -123,8 +123,8 @@ class BatchTransform {
  public:
   virtual ~BatchTransform() = default;
   // Runs on the batch's device and may change the batch's tensors in place. `epoch` counts from 0.
-  // `random` is the batch's own stream, given by the seed, the epoch, the batch's number and, with
-  // several ranks, the rank.
+  // `random` is the batch's own stream, which depends on the seed, the epoch, the batch's number
+  // and, with several ranks, the rank.
   virtual Batch apply(Batch batch, uint64_t epoch, RandomStream& random) const = 0;
 };
 

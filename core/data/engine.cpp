@@ -12,7 +12,7 @@ namespace {
 
 constexpr auto ask_every = std::chrono::milliseconds(100);  // how often give_up is called
 
-// Stream numbers of an epoch, in addition to the sample indices, which are below both.
+// Stream numbers of an epoch beyond the sample indices, which are smaller.
 constexpr int repeat_bits = 40;  // a sample's index, then its earlier occurrences
 constexpr uint64_t batch_streams = uint64_t{1} << 63;
 
@@ -43,14 +43,14 @@ void check_options(const DataLoaderOptions& options) {
   check(options.prefetch >= 1, "DataLoader: prefetch out of range; got {}, want 1 or more",
         options.prefetch);
   check(!options.join || (options.even_shares && !options.sampler),
-        "DataLoader: join divides the samples itself; got it {}, want it alone",
+        "DataLoader: join excludes other ways to divide samples; got it {}",
         options.sampler ? "with a sampler" : "without even_shares");
   check(options.repeated_augmentation >= 1,
         "DataLoader: repeated_augmentation out of range; got {}, want 1 or more",
         options.repeated_augmentation);
   check(options.repeated_augmentation == 1 ||
             (options.even_shares && !options.join && !options.sampler),
-        "DataLoader: repeated_augmentation divides the samples itself; got it {}, want it alone",
+        "DataLoader: repeated_augmentation excludes other ways to divide samples; got it {}",
         options.sampler ? "with a sampler" : options.join ? "with join" : "without even_shares");
 }
 
@@ -112,7 +112,7 @@ LoaderState Engine::state() const {
 
 void Engine::load_state(LoaderState state) {
   check(state.batch >= 0 && state.batch <= batches(),
-        "DataLoader: no such position; got batch {}, want 0 to {}", state.batch, batches());
+        "DataLoader: position out of range; got batch {}, want 0 to {}", state.batch, batches());
   std::lock_guard lock(mutex_);
   next_ = state;
 }
@@ -129,7 +129,7 @@ std::vector<BadImage> Engine::bad_images() const {
   return list;
 }
 
-// The position at which the next begin() starts.
+// Returns the position at which the next begin() starts.
 LoaderState Engine::upcoming() const { return next_.value_or(LoaderState{now_.epoch + 1, 0}); }
 
 void Engine::prepare() {
@@ -167,7 +167,7 @@ void Engine::schedule() {
   while (scheduled_ < batches() && static_cast<int>(jobs_.size()) < options_.prefetch) {
     const int64_t begin = scheduled_ * options_.batch_size;
     int64_t end = std::min(begin + options_.batch_size, n);
-    if (options_.join)  // a padding sample stands in if none is left
+    if (options_.join)  // a padding sample replaces a missing one
       end = begin + std::max<int64_t>(joined().count(options_.rank, scheduled_), 1);
     auto job = std::make_shared<Job>();
     job->epoch = making_;
@@ -269,11 +269,10 @@ void Engine::reserve(Job& job, const Sample& sample) {
         "DataLoader: samples of one batch differ in dtype or in the shape of their labels; got {} "
         "and {}, want the same for all",
         sample.label().shape(), batch.label.shape());
-  check(
-      sample.shape() == job.shape,
-      "DataLoader: samples of one batch differ in shape; got {} for '{}' and {} for another, want "
-      "a transform that makes them equal (RandomResizedCrop or CenterCrop, Gray2RGB)",
-      sample.shape(), sample.name(), job.shape);
+  check(sample.shape() == job.shape,
+        "DataLoader: samples of one batch differ in shape; got {} for '{}' and {} for another, "
+        "want a transform that makes them equal (RandomResizedCrop or CenterCrop, Gray2RGB)",
+        sample.shape(), sample.name(), job.shape);
 }
 
 bool Engine::gives_up() const { return options_.give_up && options_.give_up(); }
@@ -330,7 +329,7 @@ std::optional<Batch> Engine::next() {
     }
     if (batch) return given_out(*job, std::move(*batch), at);
   }
-  // The consumer has left the epoch: a position taken from now on is in the next one.
+  // The consumer has left the epoch, so new positions are in the next one.
   std::lock_guard lock(mutex_);
   if (options_.join) options_.weight->value = 1;
   if (!next_) next_ = LoaderState{now_.epoch + 1, 0};
@@ -355,7 +354,7 @@ void Engine::abandon() {
 }
 
 // Returns the batch without its bad samples, or nothing if none are left. Throws errors that the
-// policy does not cover, lowest position first, whichever worker had them.
+// policy does not cover, lowest position first, regardless of the worker.
 std::optional<Batch> Engine::without_bad(Job& job) {
   if (job.error) {
     abandon();
@@ -379,7 +378,7 @@ std::optional<Batch> Engine::without_bad(Job& job) {
   if (static_cast<int64_t>(job.errors.size()) < job.size())
     return Batch{job.images ? Tensor() : without_rows(all.image, job.errors),
                  without_rows(all.label, job.errors)};
-  // The other ranks have a batch now; continuing without one would leave them waiting.
+  // The other ranks have a batch now, and would wait forever if this rank continued without one.
   if (options_.world_size > 1 && options_.even_shares)
     fail_data("DataLoader: all {} images of a batch of rank {} are bad, the first: {}", job.size(),
               options_.rank, bad_images().front().reason);

@@ -1,6 +1,6 @@
 // The loader's engine: a queue of unfinished batches that worker threads fill sample by sample.
 //
-// All members are guarded by one mutex, which is not held while a sample is loaded.
+// One mutex guards all members. No thread holds it while it loads a sample.
 #pragma once
 
 #include "core/data/gpu/gpu_batch.h"

@@ -1,6 +1,6 @@
-// The batches of ranks whose shares of a data set are uneven, in training. Each sample counts once,
-// and all ranks have equally many batches, since they meet in every step. Plain arithmetic on the
-// shares of DistributedSampler; thread-safe.
+// The batches of ranks whose shares of a data set are uneven, in training. Each sample counts once.
+// All ranks have equally many batches, since they communicate in every step. Plain arithmetic on
+// the shares of DistributedSampler; thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -18,12 +18,12 @@ struct JoinedShares {
     if (drop_last) return samples / world_size / batch_size;
     return (share(0) + batch_size - 1) / batch_size;
   }
-  // The number of a rank's samples that count in a batch; 0: the rank has none left.
+  // Returns the number of a rank's samples that count in a batch; 0: the rank has none left.
   int64_t count(int64_t rank, int64_t batch) const {
     return std::clamp<int64_t>(share(rank) - batch * batch_size, 0, batch_size);
   }
-  // The count relative to its mean over the ranks. With these weights, the mean over ranks of their
-  // batch means is the mean over all samples.
+  // Returns the count relative to its mean over the ranks. With these weights, the mean of the
+  // ranks' batch means is the mean over all samples.
   double weight(int64_t rank, int64_t batch) const {
     int64_t all = 0;
     for (int64_t other = 0; other < world_size; ++other) all += count(other, batch);

@@ -8,7 +8,7 @@ namespace booster {
 BadImagePolicy bad_image_policy(const std::string& name) {
   if (name == "fail") return BadImagePolicy::fail;
   if (name == "skip") return BadImagePolicy::skip;
-  fail("on_bad_image: no such policy; got '{}'{}", name, legal_names(name, {"fail", "skip"}));
+  fail("on_bad_image: unknown policy; got '{}'{}", name, legal_names(name, {"fail", "skip"}));
 }
 
 DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options)

@@ -3,9 +3,9 @@
 //   DataLoader loader(dataset, {.batch_size = 128, .shuffle = true, .drop_last = true});
 //   for (auto& [image, label] : loader) ...            // one epoch; the next loop is the next one
 //
-// Batches are bit-identical for any number of workers: order and augmentation depend only on the
-// seed, the epoch and the sample. A DataLoader is a handle; copies share its state. It is for one
-// consumer thread.
+// Batches are bit-identical for any number of workers, because order and augmentation depend only
+// on the seed, the epoch and the sample. A DataLoader is a handle; copies share its state. It is
+// for one consumer thread.
 #pragma once
 
 #include "core/data/dataset.h"
@@ -20,19 +20,19 @@
 
 namespace booster {
 
-// --- The order in which an epoch visits a dataset. A sampler is a pure function of the epoch: its
-// position is just a number that the loader keeps, and the same seed gives the same order
-// everywhere. Immutable; thread-safe.
+// --- The order in which an epoch visits a dataset. A sampler is a pure function of the epoch. The
+// loader keeps its position as a number, and the same seed gives the same order everywhere.
+// Immutable; thread-safe.
 
 class Sampler {
  public:
   virtual ~Sampler() = default;
-  // The number of indices in an epoch.
+  // Returns the number of indices in an epoch.
   virtual int64_t size() const = 0;
   virtual std::vector<int64_t> indices(uint64_t epoch) const = 0;
-  // How often the sample at this place of indices() has occurred earlier in the epoch, on any rank.
-  // Each occurrence is augmented with other random numbers. 0 for samplers that do not repeat
-  // samples on purpose.
+  // Returns how often the sample at this place of indices() has occurred earlier in the epoch, on
+  // any rank. Each occurrence is augmented with different random numbers. It is 0 unless the
+  // sampler intentionally repeats samples.
   virtual int64_t repeat(int64_t /*place*/) const { return 0; }
 };
 
@@ -64,14 +64,14 @@ struct DistributedSamplerOptions {
   bool shuffle = true;
   uint64_t seed = 42;
   bool drop_last = false;
-  bool even_shares = true;  // all ranks get equally many; see below
+  bool even_shares = true;  // all ranks get equally many indices; see below
 };
 
-// Every world_size-th index of one common order, from the rank's number on, as in PyTorch. All
-// ranks get equally many: indices from the front pad the end, or drop_last drops the tail. Without
-// `even_shares` each index goes to exactly one rank, and the last ranks may have one fewer than the
-// first, or none. The ranks' k-th batches together are the k-th batch of one process with the
-// combined batch size.
+// Every world_size-th index of one common order, starting at the rank's number, as in PyTorch. All
+// ranks get equally many indices: indices from the front pad the end, or drop_last drops the tail.
+// Without `even_shares` each index goes to exactly one rank, and the last ranks may have one fewer
+// than the first, or none. The ranks' k-th batches together are the k-th batch of one process with
+// the combined batch size.
 class DistributedSampler : public Sampler {
  public:
   DistributedSampler(int64_t size, DistributedSamplerOptions options);
@@ -94,8 +94,8 @@ struct RepeatedAugmentationSamplerOptions {
 // Repeated augmentation (Hoffer et al., "Augment your batch", 2020) as in timm and torchvision. In
 // the common order each sample occurs `repeats` times in a row. Ranks take every world_size-th
 // entry, so the ranks' batches together hold several augmentations of one image. An epoch does not
-// get longer: all ranks together take as many entries as there are samples, and so see only a part
-// of the samples. That count is rounded down to a multiple of 256 if it is at least 256.
+// get longer: all ranks together take as many entries as there are samples, so an epoch uses only a
+// part of the samples. This count is rounded down to a multiple of 256 if it is at least 256.
 class RepeatedAugmentationSampler : public Sampler {
  public:
   RepeatedAugmentationSampler(int64_t size, RepeatedAugmentationSamplerOptions options);
@@ -141,24 +141,23 @@ struct DataLoaderOptions {
   Device device = {};  // where batches are copied on delivery
   int rank = 0;        // with world_size > 1 each rank gets a share: see DistributedSampler
   int world_size = 1;
-  // Gives all ranks equally many samples, some of them twice, as training needs: ranks meet in
-  // every step. false, for evaluation, gives each sample to exactly one rank; some ranks may then
-  // have a batch less than others, or none.
+  // Gives all ranks equally many samples, some of them twice. Training needs this, since ranks
+  // communicate in every step. false, for evaluation, gives each sample to exactly one rank; some
+  // ranks may then have one batch fewer than others, or none.
   bool even_shares = true;
-  // For training, an alternative to even shares: each sample counts once, and still all ranks have
-  // equally many batches. The last batches may be smaller on some ranks. A rank that has no samples
-  // left gets one sample of weight 0, so the loop runs equally often on every rank. The mean of the
-  // ranks' losses must be weighted (see weight() below); a Booster does so. With drop_last, batches
-  // that are not full on every rank are dropped. Not allowed with a sampler, nor without
-  // even_shares.
+  // An alternative to even shares for training: each sample counts once, and all ranks have equally
+  // many batches. The last batches may be smaller on some ranks. A rank without remaining samples
+  // gets one sample of weight 0, so the loop runs equally often on every rank. The mean of the
+  // ranks' losses must be weighted (see weight() below); a Booster does so. drop_last drops batches
+  // that are not full on every rank. Not allowed with a sampler, or without even_shares.
   bool join = false;
   std::shared_ptr<BatchWeight> weight = nullptr;  // set for each batch if `join` is set
   // Called several times a second while the consumer waits for a batch. If it returns true, the
-  // loop ends without that batch; the next loop continues there. For programs that must react to a
-  // signal or the like even while data is slow.
+  // loop ends without that batch, and the next loop continues there. It lets programs react to
+  // signals while data is slow.
   std::function<bool()> give_up = nullptr;
-  // Augmented copies of each sample per epoch, for a part of the samples: see
-  // RepeatedAugmentationSampler. 1: none are repeated.
+  // Augmented copies of each used sample per epoch; an epoch then uses only a part of the samples
+  // (RepeatedAugmentationSampler). 1: no copies.
   int64_t repeated_augmentation = 1;
   // Transforms each batch on delivery (Mixup).
   std::shared_ptr<const BatchTransform> batch_transform = nullptr;
@@ -166,7 +165,7 @@ struct DataLoaderOptions {
 };
 
 // A loader's position: `batch` batches of `epoch` have been delivered. In the loop's body after the
-// last batch it is the epoch's end; after the loop, the start of the next epoch.
+// last batch it is the end of the epoch. After the loop it is the start of the next epoch.
 struct LoaderState {
   uint64_t epoch = 0;
   int64_t batch = 0;
@@ -214,19 +213,20 @@ class DataLoader {
 
   // Makes the next begin() start this epoch.
   void set_epoch(uint64_t epoch);
-  // After load_state(state()) the next begin() gives the batch that would have come next; it does
-  // not read earlier samples. If a loop was left early, its epoch has not ended: the rest follows.
+  // Returns the position. After load_state(state()) the next begin() gives the batch that would
+  // have come next, without reading earlier samples. If a loop was left early, its epoch has not
+  // ended, and the rest follows.
   LoaderState state() const;
   void load_state(LoaderState state);
 
-  // The weight of the current batch; 1 after the loop. With `join`: the batch's samples relative to
-  // their mean over the ranks. The mean over ranks of losses times this weight is the mean over all
-  // samples.
+  // Returns the weight of the current batch; 1 after the loop. With `join` it is the batch's
+  // samples relative to their mean over the ranks. The ranks' mean of (loss * weight) is then the
+  // mean over all samples.
   double weight() const;
 
   // Seconds that the consumer has waited for data since the loader was created.
   double wait_seconds() const;
-  // Skipped images so far, each once, by index.
+  // Returns the skipped images so far, each once, by index.
   std::vector<BadImage> bad_images() const;
 
  private:

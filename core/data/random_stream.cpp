@@ -1,4 +1,4 @@
-// The portable variant of the kernels' generator. It uses integers, so every variant gives the same
+// The portable variant of the kernels' generator. All variants use integers and give the same
 // values.
 #define BOOSTER_VARIANT portable
 

@@ -55,7 +55,8 @@ DistributedSampler::DistributedSampler(int64_t size, DistributedSamplerOptions o
   check_not_empty("DistributedSampler", size);
   check_rank("DistributedSampler", options.rank, options.world_size);
   check(options.even_shares || !options.drop_last,
-        "DistributedSampler: drop_last makes shares even; got it with even_shares off, want one");
+        "DistributedSampler: drop_last makes shares even; got it without even_shares, want only "
+        "one of the two");
   int64_t added = options.drop_last ? 0 : options.world_size - 1;
   if (!options.even_shares) added -= options.rank;
   per_rank_ = (size + added) / options.world_size;

@@ -2,7 +2,7 @@
 
 #include "core/autograd/gradient_keeper.h"
 
-// Texts are formatted only on an error: formatting shapes would cost more than small kernels do.
+// Texts are formatted only on an error, because formatting shapes costs more than small kernels.
 namespace booster::arguments {
 
 void floating(const char* op, const char* name, const Tensor& x) {
@@ -18,7 +18,7 @@ void optional_shape(const char* op, const char* name, const Tensor& x, const Sha
 
 void same_dtype(const char* op, const char* name, const Tensor& argument, const Tensor& x) {
   if (!argument.defined() || argument.dtype() == x.dtype()) return;
-  fail("{}: dtypes differ; got {} for {}, want {} as the input has{}", op,
+  fail("{}: dtypes differ; got {} for {}, want the input's dtype, {}{}", op,
        name_of(argument.dtype()), name, name_of(x.dtype()), boosted_hint(argument));
 }
 
@@ -26,7 +26,7 @@ void parameter_dtype(const char* op, const char* name, const Tensor& argument, c
   if (!argument.defined() || argument.dtype() == x.dtype()) return;
   if (argument.dtype() == DType::f32 && is_16_bit(x.dtype())) return;
   fail("{}: {} has the wrong dtype; got {}, want {}{}{}", op, name, name_of(argument.dtype()),
-       name_of(x.dtype()), is_16_bit(x.dtype()) ? " or f32" : " as the input has",
+       name_of(x.dtype()), is_16_bit(x.dtype()) ? " or f32" : ", the input's dtype",
        boosted_hint(argument));
 }
 

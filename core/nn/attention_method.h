@@ -1,5 +1,5 @@
-// How attention is computed: by the kernels, if this process holds all keys, or by a method that
-// replaces them where the tokens are sharded over ranks.
+// Methods of computing attention: the kernels if this process holds all keys, or another method if
+// the tokens are sharded over ranks.
 #pragma once
 
 #include "core/nn/functional.h"
@@ -14,7 +14,7 @@ struct AttentionCall {
   Tensor mask;
   double scale = 1, dropout = 0;
   bool causal = false;
-  kernels::RandomPosition position;  // random numbers that decide what is dropped
+  kernels::RandomPosition position;  // random numbers of dropout
 };
 
 struct AttentionResult {
@@ -27,7 +27,7 @@ struct AttentionResult {
 class AttentionMethod {
  public:
   virtual ~AttentionMethod() = default;
-  // How many blocks of keys a query sees, each as long as this rank's keys.
+  // Returns how many blocks of keys a query sees, each as long as this rank's keys.
   virtual int runs_of_keys() const { return 1; }
   virtual AttentionResult forward(const Tensor& q, const Tensor& k, const Tensor& v,
                                   const AttentionCall& call) const;
@@ -40,9 +40,9 @@ class AttentionMethod {
   AttentionMethod() = default;
 };
 
-// The kernels' attention; the default.
+// Returns the kernels' attention, the default.
 std::shared_ptr<const AttentionMethod> plain_attention();
-// Sets what this thread's attention() and attention_packed() use from now on; null: the kernels.
+// Sets the method of this thread's attention() and attention_packed(); null: the kernels.
 void set_attention_method(std::shared_ptr<const AttentionMethod> method);
 
 // Returns the gradient of call.mask, given `g`, the gradient of the result `out`. The mask is added

@@ -15,7 +15,7 @@ Tensor count_of(int64_t n) { return full({}, static_cast<double>(n), {DType::f64
 Criterion::Divisor elements(const char* name, Reduction reduction) {
   return [name, reduction](const Tensor& target) {
     check(reduction == Reduction::mean || reduction == Reduction::batch_mean,
-          "{}: has no divisor, for it is no mean; want Reduction::mean", name);
+          "{}: only a mean has a divisor; want Reduction::mean", name);
     return count_of(reduction == Reduction::mean ? target.numel() : target.size(0));
   };
 }
@@ -25,7 +25,7 @@ Criterion::Divisor counted_rows(const char* name, const Tensor& weight, int64_t 
                                 Reduction reduction) {
   return [=](const Tensor& target) {
     check(reduction == Reduction::mean,
-          "{}: has no divisor, for it is no mean; want Reduction::mean", name);
+          "{}: only a mean has a divisor; want Reduction::mean", name);
     if (is_floating(target.dtype()))
       return count_of(target.numel() / target.size(target.ndim() == 1 ? 0 : 1));
     return sum(target_weights(untracked::reshape(target, {target.numel()}), weight, ignore_index,

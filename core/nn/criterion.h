@@ -18,14 +18,15 @@ class Criterion {
  public:
   using Function = std::function<Tensor(const Tensor& output, const Tensor& target)>;
 
-  // Returns the divisor of the mean over a target's rows: the number of rows that count, or the sum
-  // of their weights. One value without dimensions, off the tape.
+  // Returns the divisor of the mean over a target's rows: the number of counted rows, or the sum of
+  // their weights. It is one value without dimensions, off the tape.
   using Divisor = std::function<Tensor(const Tensor& target)>;
 
-  // Without `divisor`, it is the number of rows, target.size(0).
+  // Makes a criterion. The default of `divisor` is the number of rows, target.size(0).
   Criterion(std::string name, Function function, Divisor divisor = {})
       : name_(std::move(name)), function_(std::move(function)), divisor_(std::move(divisor)) {}
-  // From a function or lambda: `Criterion loss = [](const Tensor& y, const Tensor& t) {...};`
+  // Makes a criterion from a function or lambda: `Criterion loss = [](const Tensor& y, const
+  // Tensor& t) {...};`
   template <class F>
   requires(std::is_invocable_r_v<Tensor, F, const Tensor&, const Tensor&> &&
            !std::is_base_of_v<Criterion, std::remove_cvref_t<F>>) Criterion(F function)

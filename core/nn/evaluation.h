@@ -8,7 +8,7 @@
 
 namespace booster {
 
-// Puts a model and its modules into evaluation mode; its destructor restores the mode of each.
+// Puts a model and its modules into evaluation mode. The destructor restores each mode.
 class Evaluation {
  public:
   explicit Evaluation(Module& model) {

@@ -1,7 +1,7 @@
 // Differentiable functions of neural networks, from which modules are built. Names, arguments and
-// formulae follow torch.nn.functional. Every function takes f32, f64, f16 and bf16, applies the
-// thread's op policy once (core/autograd/op_policy.h), and raises an error that names the function,
-// what it got and what it wants. relu, silu, tanh, sigmoid, softplus and linear are in
+// formulae follow torch.nn.functional. Every function takes f32, f64, f16 and bf16, and applies the
+// thread's op policy once (core/autograd/op_policy.h). Errors name the function, the wrong argument
+// and the legal ones. relu, silu, tanh, sigmoid, softplus and linear are in
 // core/autograd/functions.h.
 //
 // 16-bit inputs are computed in f32 and rounded once. Random functions draw from the calling
@@ -20,8 +20,8 @@ namespace booster {
 
 // --- Losses: how far an output is from its target. Names, options and formulae follow PyTorch.
 //
-// With 16-bit outputs the loss is computed in f32 and is f32 (f64 for f64), whatever the policy.
-// With a reduction of `mean` or `sum` it has no dimensions. Gradients flow to the output (and to a
+// With 16-bit outputs the loss is computed in f32 and is f32 (f64 for f64), under any policy. With
+// a reduction of `mean` or `sum` it has no dimensions. Gradients flow to the output (and to a
 // floating target of the elementwise losses).
 
 // batch_mean is only for kl_div: the sum divided by the size of the first dimension.
@@ -32,15 +32,15 @@ Reduction reduction_named(const std::string& name);
 struct CrossEntropyOptions {
   Tensor weight = {};           // per class, f32 (classes)
   double label_smoothing = 0;   // in [0, 1]: share of the target spread over all classes
-  int64_t ignore_index = -100;  // rows with this target are ignored
+  int64_t ignore_index = -100;  // ignores rows with this target
   Reduction reduction = Reduction::mean;
 };
-// -log softmax(logits)[target], for logits (n, classes), (n, classes, d1, ...) or (classes).
-// `target` holds class indices (i64, i32 or u8, in the logits' shape without classes) or
+// Returns -log softmax(logits)[target], for logits (n, classes), (n, classes, d1, ...) or
+// (classes). `target` holds class indices (i64, i32 or u8, in the logits' shape without classes) or
 // probabilities (floating, in the logits' shape). `mean` divides losses of class indices by the sum
-// of the targets' weights, without ignored rows: nan if no row is left. It divides losses of
-// probabilities by the number of rows. Throws, with row and value, for an invalid class index other
-// than ignore_index.
+// of the targets' weights, without ignored rows. It is nan if all rows are ignored. It divides
+// losses of probabilities by the number of rows. Throws, with row and value, for an invalid class
+// index other than ignore_index.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOptions options = {});
 
 struct NllOptions {
@@ -48,7 +48,8 @@ struct NllOptions {
   int64_t ignore_index = -100;
   Reduction reduction = Reduction::mean;
 };
-// As cross_entropy, from log-probabilities (n, classes): -weight[target] log_probability[target].
+// Returns -weight[target] log_probability[target] for log-probabilities (n, classes), like
+// cross_entropy.
 Tensor nll_loss(const Tensor& log_probability, const Tensor& target, NllOptions options = {});
 
 // The losses below are elementwise; target has output's shape.
@@ -79,13 +80,13 @@ struct BinaryCrossEntropyOptions {
 // -(pos_weight target log sigmoid(logits) + (1 - target) log(1 - sigmoid(logits)))
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
                                         BinaryCrossEntropyOptions options = {});
-// As above, from probabilities in [0, 1], with logarithms clamped at -100. Throws for values
+// Returns the same for probabilities in [0, 1], with logarithms clamped at -100. Throws for values
 // outside.
 Tensor binary_cross_entropy(const Tensor& probability, const Tensor& target,
                             BinaryCrossEntropyOptions options = {});
 
-// --- activations (activation.cpp)
-// Both work along `dim`. The result is f32 if the policy requires it (amp: fp32_result).
+// --- activations (activation.cpp) Both work along `dim`. The result is f32 if the policy requires
+// it.
 Tensor softmax(const Tensor& x, int64_t dim);
 Tensor log_softmax(const Tensor& x, int64_t dim);
 
@@ -100,11 +101,11 @@ Tensor elu(const Tensor& x, double alpha = 1);
 Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                    GeluForm form = GeluForm::erf);
 
-// --- normalisation (normalization.cpp, channel_normalization.cpp)
-// Normalises over the last dimensions, whose sizes are `normalized_shape`. weight and bias have
-// that shape or are undefined. Their dtype is x's, or f32 with a 16-bit x. `result` is the dtype to
-// write, for results whose only consumer would cast them anyway (see dtype_for_linear): same
-// values, without a pass for the cast.
+// --- normalisation (normalization.cpp, channel_normalization.cpp) Normalises over the last
+// dimensions, whose sizes are `normalized_shape`. weight and bias have that shape or are undefined.
+// Their dtype is x's, or f32 with a 16-bit x. `result` is the dtype to write. If the only consumer
+// would cast the result, it gives the same values without a pass for the cast (see
+// dtype_for_linear).
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5, std::optional<DType> result = {});
 
@@ -121,9 +122,9 @@ ResidualNorm residual_layer_norm(const Tensor& x, const Tensor& branch,
 // Returns the dtype in which a linear layer would read a normalisation of x.
 DType dtype_for_linear(const Tensor& x);
 
-// x / sqrt(mean of x^2 + eps) over the last dimensions, times the weight (if defined). Computed in
-// f32 where x has 16 bits. The default eps is the spacing at 1 of the dtype of the computation,
-// 2^-23 or 2^-52, as in PyTorch 2.15.
+// Returns x / sqrt(mean of x^2 + eps) over the last dimensions, times the weight (if defined).
+// Computes in f32 if x has 16 bits. The default eps is 2^-23, or 2^-52 for f64: the spacing at 1 of
+// the computing dtype, as in PyTorch 2.15.
 Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
                 std::optional<double> eps = {});
 
@@ -138,13 +139,13 @@ struct BatchNormOptions {
   double eps = 1e-5;
 };
 // Normalises x (n, channels, ...) over n and space. Running statistics (channels) may be undefined
-// in training. They are updated in place, the variance with the unbiased one, but keep their values
-// if x is empty.
+// in training. It updates them in place, with the unbiased variance; if x is empty they keep their
+// values.
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                   const Tensor& weight = {}, const Tensor& bias = {},
                   BatchNormOptions options = {});
-// relu(batch_norm(x, ...) + residual); residual has x's shape or is undefined. Takes one pass over
-// memory for channels-last images on a CPU, if no policy casts for relu or add.
+// Returns relu(batch_norm(x, ...) + residual); residual has x's shape or is undefined. For
+// channels-last images on a CPU it takes one pass over memory, if no policy casts for relu or add.
 Tensor batch_norm_relu(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                        const Tensor& weight = {}, const Tensor& bias = {},
                        BatchNormOptions options = {}, const Tensor& residual = {});
@@ -173,8 +174,8 @@ struct ConvTransposeOptions {
   Size2d dilation = 1;
   int64_t groups = 1;
 };
-// The gradient of conv2d's input, as a function. weight is (channels, out / groups, kh, kw); bias
-// is (out) or undefined. Each side becomes
+// Computes the gradient of conv2d's input, as a function. weight is (channels, out / groups, kh,
+// kw); bias is (out) or undefined. Each side becomes
 //   (in - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1.
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         ConvTransposeOptions options = {});
@@ -200,17 +201,17 @@ struct Scale2d {
 
 struct InterpolateOptions {
   std::string mode = "bilinear";  // or bicubic, nearest, nearest-exact, area
-  bool align_corners = false;     // corner pixels keep their places, instead of pixels their areas
-  bool antialias = false;         // pixels of a smaller image are means over areas, as in Pillow
-  std::optional<Size2d> size = {};           // either the new height and width
-  std::optional<Scale2d> scale_factor = {};  // or the ratios to the old ones, rounded down
+  bool align_corners = false;     // keeps corner pixels' places, instead of pixels' areas
+  bool antialias = false;         // a smaller image has means over areas as pixels, as in Pillow
+  std::optional<Size2d> size = {};           // the new height and width, or
+  std::optional<Scale2d> scale_factor = {};  // the ratios to the old ones; sizes are rounded down
 };
 // Resizes images with the weights of torch's interpolate along each axis. bicubic uses Keys' kernel
 // with a = -0.75, or -0.5 with antialias. align_corners and antialias are for bilinear and bicubic
-// only. With a scale_factor the pixel spacing is exact even where the size is rounded.
+// only. With a scale_factor the pixel spacing is exact even if the size is rounded.
 //
-// Rows and columns are matrix products with those weights. A non-finite pixel therefore reaches its
-// whole row and column, and through them the image; in torch it reaches only its neighbours.
+// Rows and columns are matrix products with those weights. A non-finite pixel therefore affects its
+// whole row and column, and through them the image. In torch it affects only its neighbours.
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 // Resizes to a given height and width.
 Tensor interpolate(const Tensor& x, Size2d size, InterpolateOptions options = {});
@@ -229,21 +230,23 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Size2d size);
 
 // --- attention (attention.cpp)
 struct AttentionOptions {
-  // Added to the scores, and may be learned; a bool mask is true where a key is seen. Broadcasts to
-  // (batch, heads, queries, keys).
+  // A floating mask is added to the scores, and may be learned. A bool mask is true for visible
+  // keys. Broadcasts to (batch, heads, queries, keys).
   Tensor mask = {};
   double dropout = 0;   // of the probabilities; in training only
   bool causal = false;  // query i sees keys 0 ... i
-  int64_t window = 0;   // with causal: of these, only the last `window`; 0: all
+  int64_t window = 0;   // with causal: query i sees only the last `window` of these; 0: all
   std::optional<double> scale = {};  // default: 1 / sqrt(head size)
 };
-// softmax(q k^T scale + mask) v, without storing the scores. q, k and v are (batch, heads, tokens,
-// head size) with any strides. The result is stored as (batch, tokens, heads, head size), so
-// joining the heads is a view. A query whose keys are all masked gives zeros. k and v may have
-// fewer heads, which divide q's: consecutive heads of queries then share one of keys.
+// Returns softmax(q k^T scale + mask) v, without storing the scores. q, k and v are (batch, heads,
+// tokens, head size) with any strides. The result is stored as (batch, tokens, heads, head size),
+// so joining the heads is a view. A query whose keys are all masked gives zeros. k and v may have
+// fewer heads than q, if their number divides q's. Consecutive heads of queries then share one head
+// of keys.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options = {});
-// Self-attention of qkv (batch, tokens, 3, heads, head size), the layout that one linear layer
-// writes. Returns (batch, tokens, heads * head size). Copies nothing, forward or backward.
+// Computes self-attention of qkv (batch, tokens, 3, heads, head size), the layout that one linear
+// layer writes. Returns (batch, tokens, heads * head size). It copies nothing, neither forward nor
+// backward.
 Tensor attention_packed(const Tensor& qkv, AttentionOptions options = {});
 
 // --- tables and noise (embedding.cpp, dropout.cpp)
@@ -256,18 +259,18 @@ Tensor embedding(const Tensor& index, const Tensor& table,
 // when not training.
 Tensor dropout(const Tensor& x, double p, bool training = true,
                Generator& generator = default_generator());
-// As dropout, for whole channels of (n, channels, ...).
+// Drops whole channels of (n, channels, ...), as dropout does elements.
 Tensor dropout2d(const Tensor& x, double p, bool training = true,
                  Generator& generator = default_generator());
-// As dropout, for whole samples (first dimension) of a residual branch: stochastic depth.
+// Drops whole samples (first dimension) of a residual branch: stochastic depth.
 Tensor drop_path(const Tensor& x, double p, bool training = true,
                  Generator& generator = default_generator());
 
 }  // namespace booster
 
-// --- Initialisers fill a parameter in place with random or constant values, never recorded on the
-// tape. Formulae are PyTorch's (torch.nn.init). They draw from the calling thread's generator
-// unless another is given.
+// --- Initialisers fill a parameter in place with random or constant values, off the tape. Formulae
+// are PyTorch's (torch.nn.init). They draw from the calling thread's generator unless another is
+// given.
 namespace booster::init {
 
 void zeros(Tensor x);
@@ -275,29 +278,30 @@ void ones(Tensor x);
 void constant(Tensor x, double value);
 void uniform(Tensor x, double low = 0, double high = 1, Generator& generator = default_generator());
 void normal(Tensor x, double mean = 0, double std = 1, Generator& generator = default_generator());
-// A normal distribution truncated to [low, high] (absolute bounds, not standard deviations), drawn
-// exactly by the inverse of its cumulative distribution.
+// Draws from a normal distribution truncated to [low, high] (absolute bounds, not standard
+// deviations), drawn exactly by the inverse of its cumulative distribution.
 void truncated_normal(Tensor x, double mean = 0, double std = 1, double low = -2, double high = 2,
                       Generator& generator = default_generator());
 
-// Inputs and outputs of one unit of a weight (out, in, kernel...). Throws below two dimensions.
+// Inputs and outputs of one unit of a weight (out, in, kernel...).
 struct Fans {
   int64_t in, out;
 };
 Fans fans_of(const Tensor& weight);
 
 enum class Fan { in, out };
-// Bounds or standard deviation sqrt(2 / (in + out)) * gain (Glorot and Bengio, 2010).
+// Draw values of standard deviation sqrt(2 / (in + out)) * gain (Glorot and Bengio, 2010).
 void xavier_uniform(Tensor x, double gain = 1, Generator& generator = default_generator());
 void xavier_normal(Tensor x, double gain = 1, Generator& generator = default_generator());
-// Standard deviation sqrt(2 / ((1 + a^2) fan)), a the slope of a leaky ReLU (He et al., 2015).
+// Draw values of standard deviation sqrt(2 / ((1 + a^2) fan)), with a the slope of a leaky ReLU (He
+// et al., 2015).
 void kaiming_uniform(Tensor x, double a = 0, Fan fan = Fan::in,
                      Generator& generator = default_generator());
 void kaiming_normal(Tensor x, double a = 0, Fan fan = Fan::in,
                     Generator& generator = default_generator());
 
-// PyTorch's default of Linear and Conv2d: weight Kaiming uniform with a = sqrt(5), bias uniform in
-// +-1 / sqrt(inputs). The bias may be undefined.
+// Fills with PyTorch's default of Linear and Conv2d: weight Kaiming uniform with a = sqrt(5), bias
+// uniform in +-1 / sqrt(inputs). The bias may be undefined.
 void layer_default(Tensor weight, Tensor bias, Generator& generator = default_generator());
 
 }  // namespace booster::init

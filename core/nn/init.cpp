@@ -14,8 +14,9 @@ namespace {
 
 double cumulative(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
 
-// Inverse of the cumulative normal distribution: an initial guess from the tail's expansion or the
-// centre's slope, then Newton steps on the smaller tail, which preserves relative accuracy.
+// Returns the inverse of the cumulative normal distribution. It starts from the tail's expansion or
+// the centre's slope, then takes Newton steps on the smaller tail, which preserves relative
+// accuracy.
 double quantile(double p) {
   if (p > 0.5) return -quantile(1 - p);
   if (p <= 0) return -std::numeric_limits<double>::infinity();
@@ -24,7 +25,7 @@ double quantile(double p) {
                      : -(t - std::log(t * std::sqrt(2 * std::numbers::pi)) / t);
   for (int step = 0; step < 50; ++step) {
     const double density = std::exp(-0.5 * x * x) / std::sqrt(2 * std::numbers::pi);
-    // Newton on log Phi(x) = log p, which is concave: it converges from any start.
+    // Newton's method on log Phi(x) = log p converges from any start, because log Phi is concave.
     const double change = cumulative(x) * std::log(p / cumulative(x)) / density;
     x += change;
     if (std::abs(change) < 1e-14 * std::max(1.0, std::abs(x))) break;
@@ -49,8 +50,9 @@ void normal(Tensor x, double mean, double std, Generator& generator) {
 
 void truncated_normal(Tensor x, double mean, double std, double low, double high,
                       Generator& generator) {
-  check(std > 0 && low < high, "truncated_normal: bad range; got std {}, {} to {}", std, low, high);
-  // Fewer than one value in 10^15 lies beyond eight standard deviations: nothing to truncate.
+  check(std > 0 && low < high, "truncated_normal: wrong range; got std {}, {} to {}", std, low,
+        high);
+  // Fewer than one value in 10^15 lies beyond eight standard deviations, so do not truncate.
   if (low < mean - 8 * std && high > mean + 8 * std) return normal(x, mean, std, generator);
   const double from = cumulative((low - mean) / std), to = cumulative((high - mean) / std);
   check(to > from, "truncated_normal: the range has no probability; got mean {}, std {}, {} to {}",
@@ -89,7 +91,7 @@ double kaiming_std(const Tensor& x, double a, Fan fan) {
   return std::sqrt(2.0 / (1 + a * a) / static_cast<double>(fan == Fan::in ? fans.in : fans.out));
 }
 
-// A uniform distribution of standard deviation s spans +-sqrt(3) s.
+// Draws from a uniform distribution of standard deviation s, which spans +-sqrt(3) s.
 void uniform_of_std(Tensor x, double std, Generator& generator) {
   if (x.numel() > 0) fill_uniform(x, -std::sqrt(3) * std, std::sqrt(3) * std, generator);
 }

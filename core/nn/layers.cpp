@@ -169,11 +169,11 @@ void ModuleList::append(const Model& module) {
   add_existing(std::to_string(size()), module.shared());
 }
 Module& ModuleList::operator[](int64_t i) const {
-  check(i >= -size() && i < size(), "ModuleList: no such module; got {} of {}", i, size());
+  check(i >= -size() && i < size(), "ModuleList: index out of range; got {} of {}", i, size());
   return *children()[static_cast<size_t>(i < 0 ? i + size() : i)].second;
 }
 Tensor ModuleList::forward(const Tensor&) {
-  fail("ModuleList: it has no forward; want its modules to be called, list[0](x), or Sequential");
+  fail("ModuleList: it has no forward; want calls of its modules, list[0](x), or Sequential");
 }
 
 ModuleTraits ReLU::traits() const { return {.elementwise = true}; }
@@ -191,17 +191,17 @@ void Sequential::append(const Model& module) {
   add_existing(std::to_string(size()), module.shared());
 }
 Module& Sequential::operator[](int64_t i) const {
-  check(i >= 0 && i < size(), "Sequential: no such module; got {} of {}", i, size());
+  check(i >= 0 && i < size(), "Sequential: index out of range; got {} of {}", i, size());
   return *children()[static_cast<size_t>(i)].second;
 }
-// An empty Sequential is one link that returns its input.
+// Returns the number of links. An empty Sequential is one link that returns its input.
 int Sequential::link_count() const {
   int count = 0;
   for (const auto& [name, module] : children()) count += module->link_count();
   return std::max(count, 1);
 }
 Link Sequential::link(int i) const {
-  check(i >= 0 && i < link_count(), "Sequential: no such link; got {} of {}", i, link_count());
+  check(i >= 0 && i < link_count(), "Sequential: link out of range; got {} of {}", i, link_count());
   int before = 0;
   for (const auto& [name, module] : children()) {
     const int count = module->link_count();

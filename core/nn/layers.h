@@ -93,7 +93,7 @@ class Embedding : public Module {
   std::optional<int64_t> padding_index_;
 };
 
-// Elements (Dropout), channels (Dropout2d) or samples (DropPath) are dropped with probability p in
+// Drops elements (Dropout), channels (Dropout2d) or samples (DropPath) with probability p in
 // training.
 class Dropout : public Module {
  public:
@@ -275,15 +275,15 @@ class AdaptiveAvgPool2d : public Module {
   Size2d size_;
 };
 
-// Modules in a list, named 0, 1, .... The parent module calls the elements as it likes; calling the
-// list itself is an error.
+// A list of modules, named 0, 1, .... The parent module calls the elements; calling the list itself
+// throws.
 class ModuleList : public Module {
  public:
   ModuleList(std::initializer_list<Model> modules = {}) : ModuleList(std::vector<Model>(modules)) {}
   explicit ModuleList(const std::vector<Model>& modules);
   void append(const Model& module);
   int64_t size() const { return static_cast<int64_t>(children().size()); }
-  // Counts from the end if negative.
+  // Returns a module; negative indices count from the end.
   Module& operator[](int64_t i) const;
 
  private:
@@ -300,7 +300,8 @@ class Sequential : public Module {
   Module& operator[](int64_t i) const;
   int link_count() const override;
   Link link(int i) const override;
-  // A tensor plan, if it is a chain: linear layers in pairs, with elementwise functions between.
+  // Returns a tensor plan if the modules are a chain: linear layers in pairs, with elementwise
+  // functions between.
   ModuleTraits traits() const override;
 
  private:

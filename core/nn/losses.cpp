@@ -34,7 +34,7 @@ Tensor reduced(const Tensor& loss, Reduction reduction) {
     case Reduction::mean: return mean(loss);
     case Reduction::sum: return sum(loss);
     case Reduction::none: return loss;
-    case Reduction::batch_mean: fail("reduction: batch_mean is for kl_div alone");
+    case Reduction::batch_mean: fail("reduction: only kl_div has batch_mean");
   }
   return loss;
 }
@@ -67,8 +67,8 @@ Tensor l1_loss(const Tensor& output, const Tensor& target, Reduction reduction) 
 
 namespace {
 
-// square_factor d^2 where d = |output - target| < bound, else slope (d - bound / 2). For far
-// elements it squares 0 instead of d: the slope of an infinite square, times 0, would be nan.
+// Returns square_factor d^2 where d = |output - target| < bound, else slope (d - bound / 2). For
+// large d it squares 0 instead, because the slope of an infinite square, times 0, would be nan.
 Tensor quadratic_then_linear(const Pair& pair, double bound, double square_factor, double slope,
                              Reduction reduction) {
   const PolicyScope inside(nullptr);
@@ -96,7 +96,7 @@ Tensor huber_loss(const Tensor& output, const Tensor& target, double delta, Redu
 
 namespace {
 
-// t log t, 0 where t is 0.
+// Returns t log t; 0 where t is 0.
 Tensor entropy_terms(const Tensor& t) {
   const TensorOptions options{t.dtype(), t.device()};
   const Tensor is_zero = equal(t, 0.0);
@@ -111,7 +111,7 @@ Tensor kl_div(const Tensor& output, const Tensor& target, KlDivOptions options) 
   const Tensor &x = pair.output, &t = pair.target;
   const Tensor loss = options.log_target ? exp(t) * (t - x) : entropy_terms(t) - t * x;
   if (options.reduction != Reduction::batch_mean) return reduced(loss, options.reduction);
-  check(loss.ndim() > 0, "kl_div: batch_mean wants a batch; got no dimensions");
+  check(loss.ndim() > 0, "kl_div: batch_mean needs a batch; got no dimensions");
   return sum(loss) / static_cast<double>(loss.size(0));
 }
 
@@ -130,7 +130,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
 
 namespace {
 
-// -(t log p + (1 - t) log(1 - p)), with logarithms clamped at -100.
+// Returns -(t log p + (1 - t) log(1 - p)), with logarithms clamped at -100.
 Tensor binary_entropy(const Tensor& p, const Tensor& t) {
   Tensor loss, log_p, log_q;
   {
@@ -157,13 +157,13 @@ Tensor binary_entropy(const Tensor& p, const Tensor& t) {
 Tensor binary_cross_entropy(const Tensor& probability, const Tensor& target,
                             BinaryCrossEntropyOptions options) {
   check(!options.pos_weight.defined(),
-        "binary_cross_entropy: pos_weight is for logits; use binary_cross_entropy_with_logits");
+        "binary_cross_entropy: pos_weight needs logits; use binary_cross_entropy_with_logits");
   const Pair pair = entered(Op::binary_cross_entropy, probability, target);
   const PolicyScope inside(nullptr);
   if (const int64_t at = first_outside(pair.output, 0, 1); at >= 0)
     fail(
         "binary_cross_entropy: output is not a probability; got {} at position {}, want 0 to 1 "
-        "(logits go to binary_cross_entropy_with_logits)",
+        "(for logits use binary_cross_entropy_with_logits)",
         pair.output.to_vector<double>()[static_cast<size_t>(at)], at);
   return reduced(weighted(binary_entropy(pair.output, pair.target), options.weight),
                  options.reduction);

@@ -3,8 +3,8 @@
 //
 //   Model model = models::vit("vit_tiny_patch16_224", {.num_classes = 10, .img_size = 32});
 //
-// Names in a config are the same. Throw for unknown names, with the nearest one, and for sizes that
-// do not fit together.
+// Names in a config are the same. The functions throw for unknown names, with the nearest one, and
+// for incompatible sizes.
 #pragma once
 
 #include "core/nn/layers.h"
@@ -25,7 +25,7 @@ struct VitOptions {
   double pos_drop_rate = 0;    // after the position embedding
   double drop_path_rate = 0;   // of the last block's branches; rises linearly from 0 at the first
   int64_t in_chans = 3;
-  // Set by the model's name unless given here.
+  // The model's name sets these unless given.
   std::optional<Size2d> img_size = {};
   std::optional<int64_t> patch_size = {};
   std::optional<int64_t> embed_dim = {};
@@ -41,8 +41,8 @@ struct VitOptions {
 // other name.
 Model vit(const std::string& name, VitOptions options = {});
 std::vector<std::string> vit_names();
-// Returns `options` with the sizes that the name fixes filled in. Throws for sizes that do not fit
-// together: an image smaller than a patch, heads that do not divide the features.
+// Returns `options` with the sizes of the name. Throws for incompatible sizes: an image smaller
+// than a patch, or heads that do not divide the features.
 VitOptions vit_options(const std::string& name, VitOptions options = {});
 
 // --- models/gpt2.cpp: GPT-2 (Radford et al., 2019) with the language model's head, as Hugging
@@ -54,7 +54,7 @@ struct Gpt2Options {
   double embd_pdrop = 0.1;     // dropout of the embeddings' sum
   double attn_pdrop = 0.1;     // of attention probabilities
   double resid_pdrop = 0.1;    // after the projections of attention and MLP
-  // Set by the model's name unless given here.
+  // The model's name sets these unless given.
   std::optional<int64_t> n_embd = {};  // features
   std::optional<int64_t> n_layer = {};
   std::optional<int64_t> n_head = {};
@@ -62,11 +62,10 @@ struct Gpt2Options {
 
 // Makes gpt2 (124 M parameters), gpt2-medium, gpt2-large or gpt2-xl. Takes token ids (n, tokens),
 // integers below vocab_size; returns the logits (n, tokens, vocab_size) of each next token. Throws
-// for any other name, with the nearest one; forward throws for more tokens than n_positions.
+// for any other name, with the nearest one. forward throws for more tokens than n_positions.
 Model gpt2(const std::string& name, Gpt2Options options = {});
 std::vector<std::string> gpt2_names();
-// Returns `options` with the sizes that the name fixes filled in. Throws for sizes that do not fit
-// together: heads that do not divide the features.
+// Returns `options` with the sizes of the name. Throws for heads that do not divide the features.
 Gpt2Options gpt2_options(const std::string& name, Gpt2Options options = {});
 
 // --- models/decoder.cpp: the decoders of today's language models: llama, mistral, qwen2 and qwen3,
@@ -103,19 +102,19 @@ struct DecoderOptions {
   std::optional<int64_t> head_dim = {};
   std::optional<int64_t> max_position_embeddings = {};  // the longest text, in tokens
   std::optional<bool> attention_bias = {};              // llama, qwen3: of all four projections
-  std::optional<int64_t> sliding_window = {};     // keys that a query sees, itself included; 0: all
+  std::optional<int64_t> sliding_window = {};     // keys that a query sees, with its own; 0: all
   std::optional<int64_t> max_window_layers = {};  // qwen: layers before this one see all keys
   double rms_norm_eps = 1e-6;
   bool mlp_bias = false;             // llama
-  bool tie_word_embeddings = false;  // the head's weight is that of the tokens' embedding
+  bool tie_word_embeddings = false;  // the head shares the token embedding's weight
   double attention_dropout = 0;
   double initializer_range = 0.02;
   RotaryOptions rotary = {};  // rotary.max_positions is set from max_position_embeddings
 };
 
-// Takes token ids (n, tokens), integers below vocab_size; returns the logits (n, tokens,
-// vocab_size) of each next token. Throws for an unknown name, with the nearest one, and for sizes
-// that do not fit together.
+// Makes a decoder. It takes token ids (n, tokens), integers below vocab_size, and returns the
+// logits (n, tokens, vocab_size) of each next token. Throws for an unknown name, with the nearest
+// one, and for incompatible sizes.
 Model decoder(const std::string& name, DecoderOptions options = {});
 std::vector<std::string> decoder_names();
 // Returns `options` with a value in every optional.
@@ -128,13 +127,14 @@ struct ResNetOptions {
   int64_t in_chans = 3;
 };
 
-// Takes images (n, in_chans, height, width) of any size; returns logits (n, num_classes).
+// Makes a ResNet-20. It takes images (n, in_chans, height, width) of any size and returns logits
+// (n, num_classes).
 Model resnet20(const ResNetOptions& options = {});
 
 // --- models/mlp.cpp: stacks of linear layers
 struct MlpOptions {
   bool bias = true;
-  bool flatten = false;  // turn images and other samples of several dimensions into rows first
+  bool flatten = false;  // first flatten samples of several dimensions, such as images
 };
 
 // Makes linear layers between the given sizes ({784, 256, 10} has two) with ReLU between them. The

@@ -29,7 +29,7 @@ class Distinct {
   std::unordered_set<const TensorBody*> seen_;
 };
 
-// Reports to the observer and the thread's recorder, if there are any, which module runs.
+// Reports the running module to the observer and the thread's recorder, if there are any.
 class ObservedModule {
  public:
   explicit ObservedModule(const Module& module) : module_(module), observer_(current_observer()) {
@@ -52,7 +52,7 @@ class ObservedModule {
   OpObserver* observer_;
 };
 
-// x takes over the memory of `from`, which has no other owner. x's version keeps counting, so that
+// Moves the memory of `from`, which has no other owner, to x. x's version keeps counting, so that
 // cached copies of the old values count as stale.
 void adopt(const Tensor& x, const Tensor& from) {
   TensorBody& body = *x.body();
@@ -84,7 +84,7 @@ void convert_(const Tensor& x, Device device) {
 
 void replace_(const Tensor& x, const Tensor& numbers) {
   check(numbers.dtype() == x.dtype() && numbers.device() == x.device(),
-        "replace_: numbers do not fit; got {}, want {} on the same device",
+        "replace_: wrong dtype or device of the numbers; got {}, want {} on the same device",
         name_of(numbers.dtype()), name_of(x.dtype()));
   clear_grad(x);
   adopt(x, untracked::clone(numbers));
@@ -96,7 +96,7 @@ void Module::visit(const std::string& prefix, const Visitor& visitor) const {
 }
 
 Link Module::link(int i) const {
-  check(i == 0, "{}: no such link; got {} of 1", kind_, i);
+  check(i == 0, "{}: link out of range; got {} of 1", kind_, i);
   return link_of("", {this});
 }
 
@@ -110,12 +110,13 @@ Link Module::link_of(std::string name, std::initializer_list<const Module*> modu
 Tensor Module::run_links(const Tensor& given, int first, int last) {
   const int count = link_count();
   if (first < 0 || first >= last || last > count)
-    fail("{}: no such links; got [{}, {}), want a range in [0, {})", kind_, first, last, count);
+    fail("{}: links out of range; got [{}, {}), want a range in [0, {})", kind_, first, last,
+         count);
   const MemoryScope memory(memory_tag_);
   const kernels::TraceScope span(name_of(memory_tag_), kernels::SpanKind::op);
   const ObservedModule observed(*this);
   Tensor x = given;
-  // Copies the hooks: one that runs may add or remove some.
+  // Copies the hooks, because a running hook may add or remove some.
   const auto pre_hooks = first == 0 ? pre_hooks_ : std::vector<std::pair<int, ForwardPreHook>>();
   for (const auto& [number, hook] : pre_hooks)
     if (Tensor changed = hook(*this, x); changed.defined()) x = std::move(changed);
@@ -128,15 +129,15 @@ Tensor Module::run_links(const Tensor& given, int first, int last) {
   return y;
 }
 
-// Returns what backward runs again: these links, whichever links ran since. It keeps a module that
-// a Model owns; otherwise it throws if the module has ended.
+// Returns the function that backward runs again: these links, even if other links ran since. It
+// keeps a module that a Model owns alive. Otherwise it throws if the module was destroyed.
 std::function<Tensor(const std::vector<Tensor>&)> Module::links_to_run_again(int first, int last) {
   const std::shared_ptr<Module> owned = weak_from_this().lock();
   return [this, owned, life = life_.watch(), kind = kind_, first,
           last](const std::vector<Tensor>& inputs) {
     check(owned || !life.expired(),
-          "{}: backward runs a module with set_recompute again; got one that has ended, want it to "
-          "live until then, as in a Model",
+          "{}: backward must run a module with set_recompute again; got one that was destroyed, "
+          "want it alive until then, as in a Model",
           kind);
     return forward_links(inputs[0], first, last);
   };
@@ -228,7 +229,7 @@ void Module::remove_hook(int number) {
 
 void Module::check_name(const std::string& name) const {
   check(!name.empty() && name.find('.') == std::string::npos,
-        "{}: bad name of a part; got \"{}\", want letters without dots", kind_, name);
+        "{}: wrong name of a part; got \"{}\", want letters without dots", kind_, name);
   const auto is_it = [&](const auto& entry) {
     const auto& [taken, part] = entry;
     return taken == name;

@@ -12,7 +12,7 @@
 //   Model model = Classifier();
 //
 // A module owns its submodules, so references to them stay valid for its lifetime, even when it
-// moves into a Model. Copying a Model copies the handle: both see the same parameters. A module is
+// moves into a Model. Copying a Model copies the handle, so both share the parameters. A module is
 // for one thread at a time.
 #pragma once
 
@@ -44,19 +44,19 @@ struct NameDifferences {
 // Makes a StateDict from a map by name, as load_safetensors returns.
 StateDict state_of(const std::map<std::string, Tensor>& tensors);
 
-// A piece of a model that runs as a chain of pieces. Each takes the one tensor that the previous
-// piece returned. A pipeline may cut between pieces. See Module::link_count().
+// A piece of a model that runs as a chain of pieces. Each takes the single result of the previous
+// one. A pipeline may cut between pieces. See Module::link_count().
 struct Link {
   std::string name;             // "blocks.3"; "" for a module that is one link
-  std::vector<Tensor> tensors;  // parameters and buffers that it uses; others may use them as well
+  std::vector<Tensor> tensors;  // parameters and buffers that it uses; other links may use them too
 };
 
 // Purpose of a parameter or buffer. Precision strategies treat some layers specially and recognise
-// them by role, whatever the module's class. A module that replaces a layer (for example, by a part
-// of it on each rank) gives its tensors the same roles.
+// them by role, for any class of module. A module that replaces a layer (for example, by a part of
+// it on each rank) gives its tensors the same roles.
 enum class Role : uint8_t {
   other,
-  linear_weight,  // (out, in), multiplied by input rows: 8-bit matrix units take it
+  linear_weight,  // (out, in), multiplied by input rows: may run in 8-bit matrix units
   layer_norm,     // scale and shift of a normalisation over features
   batch_norm,     // scale, shift and statistics of a normalisation over the batch
   batch_count,    // number of batches in those statistics; older files lack it
@@ -69,7 +69,7 @@ using ForwardHook = std::function<Tensor(Module& module, const Tensor& x, const 
 
 class Module : public std::enable_shared_from_this<Module> {
  public:
-  // `kind` is the name that messages and descriptions print.
+  // Makes a module. `kind` is its name in messages and descriptions.
   explicit Module(std::string kind) : kind_(std::move(kind)), memory_tag_(activation_tag(kind_)) {}
   virtual ~Module() = default;
   Module(Module&&) = default;
@@ -81,46 +81,46 @@ class Module : public std::enable_shared_from_this<Module> {
 
   // --- links: a module that can be cut overrides these two and forward_links(); its forward() is
   // then forward_links(x, 0, link_count()). All others are one link. See docs/parallelism.md.
-  // At least 1; stays the same for the module's lifetime.
+  // Returns at least 1, and always the same number.
   virtual int link_count() const { return 1; }
-  // Throws if there is no such link.
+  // Returns a link. Throws if there is no such link.
   virtual Link link(int i) const;
   // Runs links [first, last) on the result of link first - 1. The pre-hooks run if the range begins
   // with the first link, the hooks if it ends with the last. Recomputation (set_recompute) covers
   // the links of this call. Throws for a range that is empty or outside.
   Tensor run_links(const Tensor& x, int first, int last);
-  // Returns an input of `rows` rows with arbitrary values that forward takes, for measuring cost.
-  // Undefined if the module offers none.
+  // Returns a legal input of `rows` rows with arbitrary values, for measuring cost. Undefined if
+  // the module offers none.
   virtual Tensor example_input(int64_t /*rows*/) const { return {}; }
 
-  // Returns what plugins, the planner and files of weights may know about this model
-  // (core/nn/module_traits.h); nothing unless a class overrides it.
+  // Returns the model's traits for plugins, the planner and files of weights
+  // (core/nn/module_traits.h). A class without an override has none.
   virtual ModuleTraits traits() const;
-  // The name that messages and descriptions print. The library decides nothing by it.
+  // Returns the name in messages and descriptions. The library makes no decision by it.
   const std::string& kind() const { return kind_; }
   // Returns the options that a description prints in brackets: "192, 576, bias=true".
   virtual std::string options() const { return ""; }
   // Returns a tree of kinds and options, as PyTorch prints it.
   std::string to_string() const;
 
-  // --- contents; a tensor that is used in two places appears once, under its first name
+  // --- contents; a tensor with two uses appears once, under its first name
   Parameters parameters() const;
   std::vector<NamedTensor> buffers() const;
   // Returns this module (name "") and all below it, each after its parent.
   std::vector<std::pair<std::string, Module*>> named_modules();
   int64_t parameter_count() const;
-  // Returns the number of attention heads in this module, which ranks may share but not cut; 0 for
-  // other modules.
+  // Returns the number of attention heads in this module; 0 for other modules. Ranks may share
+  // heads but not cut them.
   virtual int64_t attention_heads() const { return 0; }
   // Returns this module's own parameters and buffers with this role, under their own names
   // ("weight").
   std::vector<NamedTensor> own(Role role) const;
 
-  // Returns parameters and buffers under all of their names, module by module; they share memory
+  // Returns parameters and buffers under all of their names, module by module. They share memory
   // with the model.
   StateDict state_dict() const;
   // Returns the names that a loaded state may lack, as in PyTorch: num_batches_tracked, which files
-  // from before PyTorch 0.4.1 do not have. Such a tensor then keeps its value.
+  // from before PyTorch 0.4.1 lack. Such a tensor then keeps its value.
   std::set<std::string> optional_names() const;
   // Copies values in, converting dtypes. All or nothing: on failure the module is unchanged, and
   // the error lists missing names, unexpected names and wrong shapes. Without `strict`, names may
@@ -143,29 +143,29 @@ class Module : public std::enable_shared_from_this<Module> {
   // Throws if the model was boosted. Use its optimizer's zero_grad(), which also resets other
   // state.
   void zero_grad();
-  // Sets whether forward keeps no activations; backward then runs forward again (tape.h,
-  // checkpoint).
+  // Sets recomputation: forward keeps no activations, and backward runs forward again (checkpoint()
+  // in backward.h).
   void set_recompute(bool recompute) { recomputes_ = recompute; }
-  // Calls fn for every module, submodules before their parents (initialisers rely on it).
+  // Calls fn for every module, submodules before their parents (initialisers depend on this order).
   void apply(const std::function<void(Module&)>& fn);
-  // Converts floating parameters and buffers in place: tensors held elsewhere (by an optimizer) see
+  // Converts floating parameters and buffers in place: other handles, such as an optimizer's, see
   // the new dtype or device. Drops gradients.
   void to(DType dtype);
   void to(Device device);
-  // As above for this module's own parameters and buffers only, not for its submodules.
+  // The same for only this module's own parameters and buffers, not for its submodules.
   void convert_own(DType dtype);
 
   // --- hooks; the returned number removes one
   int register_forward_pre_hook(ForwardPreHook hook);
   int register_forward_hook(ForwardHook hook);
   void remove_hook(int number);
-  // Returns true if a call does more than forward(): hooks, or recomputation. A caller must then
-  // not bypass it with a fused function.
+  // Returns true if a call does more than forward(), such as hooks or recomputation. A fused
+  // function must not replace such a call.
   bool must_be_called() const { return recomputes_ || !pre_hooks_.empty() || !hooks_.empty(); }
 
  protected:
   virtual Tensor forward(const Tensor& x) = 0;
-  // Runs links [first, last), a range that is not empty, of a module that can be cut.
+  // Runs links [first, last), not empty, of a module that can be cut.
   virtual Tensor forward_links(const Tensor& x, int /*first*/, int /*last*/) { return forward(x); }
 
   // Registers a leaf that requires gradients. Registers nothing for an undefined tensor, which
@@ -179,8 +179,8 @@ class Module : public std::enable_shared_from_this<Module> {
   M& add(const std::string& name, Args&&... args) {
     return add_existing(name, std::make_shared<M>(std::forward<Args>(args)...));
   }
-  // As above with options in braces after at most three other arguments, for modules that name
-  // their options: add<Conv2d>("conv", 3, 16, 3, {.stride = 2}).
+  // The same for modules with named options, in braces after at most three other arguments:
+  // add<Conv2d>("conv", 3, 16, 3, {.stride = 2}).
   template <class M>
   M& add(const std::string& name, typename M::Options options) {
     return add_existing(name, std::make_shared<M>(std::move(options)));
@@ -234,7 +234,7 @@ class Module : public std::enable_shared_from_this<Module> {
 
   Life life_;
   std::string kind_;
-  MemoryTag memory_tag_;  // of what forward allocates
+  MemoryTag memory_tag_;  // tag of forward's allocations
   Parameters parameters_;
   std::vector<NamedTensor> buffers_;
   std::vector<std::pair<NamedTensor, Role>> roles_;  // only tensors that have one
@@ -246,12 +246,11 @@ class Module : public std::enable_shared_from_this<Module> {
   bool recomputes_ = false;
 };
 
-// Changes the dtype (device) of a floating tensor in place and drops its gradient: every handle
-// sees the change.
+// Changes the dtype (device) of a floating tensor in place for all handles, and drops its gradient.
 void convert_(const Tensor& x, DType dtype);
 void convert_(const Tensor& x, Device device);
-// Gives x a copy of `numbers`, of x's dtype and device and of any shape. Every handle to x sees
-// them, and x's gradient is dropped. An optimizer that has x must not hold state for it yet.
+// Gives x a copy of `numbers`, of x's dtype and device and of any shape, for all handles. Drops x's
+// gradient. An optimizer that has x must not hold state for it yet.
 void replace_(const Tensor& x, const Tensor& numbers);
 
 // A shared handle to a module of any kind.
@@ -266,12 +265,12 @@ class Model {
   requires(std::is_base_of_v<Module, M> && !std::is_reference_v<M>) Model(M&& module)
       : module_(std::make_shared<M>(std::move(module))) {}
 
-  // A module that already has a name would have two owners.
+  // Refuses a named module, which would have two owners.
   template <class M>
   requires(std::is_base_of_v<Module, M>) Model(M& /*module*/) {
     static_assert(!std::is_base_of_v<Module, M>,
-                  "a Model takes its module over: write Model model = std::move(module), or "
-                  "Model(std::make_shared<Linear>(3, 4)) where both are needed");
+                  "a Model takes over its module: write Model model = std::move(module), or "
+                  "Model(std::make_shared<Linear>(3, 4)) if you need both");
   }
 
   Tensor operator()(const Tensor& x) const { return module()(x); }

@@ -52,7 +52,7 @@ class Joined {
 
  private:
   ModuleTraits all_;
-  std::vector<std::string> planned_, with_blocks_;  // modules that spoke for all below them
+  std::vector<std::string> planned_, with_blocks_;  // modules whose traits hold for all below them
 };
 
 }  // namespace

@@ -14,7 +14,7 @@ MultiHeadAttention::MultiHeadAttention(int64_t features, int64_t heads,
       out_proj(add<Linear>("out_proj", features, features, LinearOptions{.bias = options.bias})),
       options_(options) {
   check(heads > 0 && features % heads == 0,
-        "MultiHeadAttention: heads do not divide the features; got {} heads of {}", heads,
+        "MultiHeadAttention: heads do not divide the features; got {} heads of {} features", heads,
         features);
   init::xavier_uniform(in_proj_weight);
   if (options.bias) init::zeros(out_proj.bias);
@@ -29,14 +29,16 @@ AttentionOptions MultiHeadAttention::attention_options(const Tensor& mask) const
 }
 
 Tensor MultiHeadAttention::forward(const Tensor& x) {
-  if (x.ndim() != 3) fail("MultiHeadAttention: got {}, want (batch, tokens, features)", x.shape());
+  if (x.ndim() != 3)
+    fail("MultiHeadAttention: wrong shape; got {}, want (batch, tokens, features)", x.shape());
   const Tensor qkv = linear(x, in_proj_weight, in_proj_bias);
   const Shape split = {x.size(0), x.size(1), 3, heads, in_proj_weight.size(1) / heads};
   return out_proj(attention_packed(reshape(qkv, split), attention_options({})));
 }
 
 Tensor MultiHeadAttention::projected(const Tensor& x, int third) const {
-  if (x.ndim() != 3) fail("MultiHeadAttention: got {}, want (batch, tokens, features)", x.shape());
+  if (x.ndim() != 3)
+    fail("MultiHeadAttention: wrong shape; got {}, want (batch, tokens, features)", x.shape());
   const int64_t features = in_proj_weight.size(1);
   const Tensor weight = narrow(in_proj_weight, 0, third * features, features);
   const Tensor bias =

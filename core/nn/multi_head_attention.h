@@ -17,7 +17,7 @@ class MultiHeadAttention : public Module {
  public:
   using Options = MultiHeadAttentionOptions;
   MultiHeadAttention(int64_t features, int64_t heads, MultiHeadAttentionOptions options = {});
-  // Queries (batch, q, features) attend to keys and values (batch, k, features); `mask` as in
+  // Lets queries (batch, q, features) attend to keys and values (batch, k, features); `mask` as in
   // attention().
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value,
                 const Tensor& mask = {});
@@ -30,7 +30,8 @@ class MultiHeadAttention : public Module {
  private:
   Tensor forward(const Tensor& x) override;
   AttentionOptions attention_options(const Tensor& mask) const;
-  // Third 0, 1 or 2 of the input projection, split into heads: (batch, heads, tokens, head size).
+  // Returns third 0, 1 or 2 of the input projection, split into heads: (batch, heads, tokens, head
+  // size).
   Tensor projected(const Tensor& x, int third) const;
   MultiHeadAttentionOptions options_;
 };

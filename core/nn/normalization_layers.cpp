@@ -5,7 +5,7 @@
 namespace booster {
 namespace {
 
-// Parameter tensors; undefined if the layer has none.
+// Make parameter tensors; undefined if the layer has none.
 Tensor ones_if(bool wanted, const Shape& shape) { return wanted ? ones(shape) : Tensor(); }
 Tensor zeros_if(bool wanted, const Shape& shape) { return wanted ? zeros(shape) : Tensor(); }
 
@@ -42,7 +42,8 @@ GroupNorm::GroupNorm(int64_t groups, int64_t channels, GroupNormOptions options)
       weight(add_parameter("weight", ones_if(options.affine, {channels}))),
       bias(add_parameter("bias", zeros_if(options.affine, {channels}))) {
   check(groups > 0 && channels % groups == 0,
-        "GroupNorm: groups do not divide the channels; got {} groups of {}", groups, channels);
+        "GroupNorm: groups do not divide the channels; got {} groups of {} channels", groups,
+        channels);
 }
 std::string GroupNorm::options() const { return fmt::format("{}, eps={}", groups, eps); }
 
@@ -59,7 +60,7 @@ BatchNorm::BatchNorm(const char* kind, int64_t channels, BatchNorm2dOptions opti
                      options.track_running_stats ? zeros({}, {.dtype = DType::i64}) : Tensor(),
                      Role::batch_count)),
       options_(options) {}
-// Without running statistics the result does not matter.
+// Returns the momentum; any value if there are no running statistics.
 double BatchNorm::momentum() const {
   if (options_.momentum) return *options_.momentum;
   return training() && num_batches_tracked.defined() ? 1 / num_batches_tracked.item() : 0;

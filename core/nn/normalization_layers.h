@@ -64,8 +64,8 @@ class GroupNorm : public Module {
 
 struct BatchNorm2dOptions {
   double eps = 1e-5;
-  // Of the running statistics. std::nullopt makes them the plain average over all batches; the
-  // layer then reads num_batches_tracked and so waits for a GPU.
+  // Momentum of the running statistics. std::nullopt makes them the plain average over all batches.
+  // The layer then reads num_batches_tracked, so it waits for a GPU.
   std::optional<double> momentum = 0.1;
   bool affine = true;
   bool track_running_stats = true;
@@ -80,7 +80,7 @@ class BatchNorm : public Module {
  protected:
   BatchNorm(const char* kind, int64_t channels, BatchNorm2dOptions options);
   Tensor normalized(const Tensor& x);
-  // relu(normalized(x) + residual); residual has x's shape or is undefined.
+  // Returns relu(normalized(x) + residual); residual has x's shape or is undefined.
   Tensor normalized_with_relu(const Tensor& x, const Tensor& residual);
 
  private:
@@ -103,8 +103,8 @@ class BatchNorm2d : public BatchNorm {
  public:
   explicit BatchNorm2d(int64_t channels, BatchNorm2dOptions options = {})
       : BatchNorm("BatchNorm2d", channels, options) {}
-  // relu((*this)(x) + residual); residual has x's shape or is undefined. Fused as in
-  // batch_norm_relu, but runs in separate steps if hooks need the normalisation's own output.
+  // Returns relu((*this)(x) + residual); residual has x's shape or is undefined. It is fused as in
+  // batch_norm_relu, unless hooks need the normalisation's own output.
   Tensor with_relu(const Tensor& x, const Tensor& residual = {});
 
  private:

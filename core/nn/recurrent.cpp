@@ -21,8 +21,8 @@ void init_weights(const RecurrentWeights& weights, int64_t hidden) {
     if (x.defined()) init::uniform(x, -bound, bound);
 }
 
-// Casts input, states and weights as the policy says: to one dtype, as in torch's fused layers. A
-// policy that knows only the products casts inside them; the state that they meet is not cast.
+// Casts input, states and weights to one dtype by the policy, as in torch's fused layers. A policy
+// that lists only the products casts inside them, and does not cast the state.
 void cast_all(Op op, Tensor& x, std::vector<Tensor>& state,
               std::vector<RecurrentWeights>& weights) {
   std::vector<Tensor> all = {x};
@@ -59,7 +59,8 @@ Recurrent::Recurrent(const char* kind, Op op, int64_t gates, int64_t states, int
       states_(static_cast<size_t>(states)),
       options_(options) {
   check_layer_sizes(kind, in, hidden);
-  check(options.num_layers >= 1, "{}: want at least one layer; got {}", kind, options.num_layers);
+  check(options.num_layers >= 1, "{}: too few layers; got {}, want at least one", kind,
+        options.num_layers);
   arguments::probability(kind, "dropout", options.dropout);
   const int64_t rows = gates * hidden;
   for (int64_t layer = 0; layer < options.num_layers; ++layer)
@@ -130,12 +131,12 @@ Recurrent::Result Recurrent::run(const Tensor& given, State initial) {
   arguments::floating(kind().c_str(), "x", given);
   const bool batched = given.ndim() == 3;
   check((batched || given.ndim() == 2) && given.size(-1) == input_size,
-        "{}: x does not fit; got {}, want ({}, {}) or without batch", kind(), given.shape(),
+        "{}: x has the wrong shape; got {}, want ({}, {}) or without batch", kind(), given.shape(),
         options_.batch_first ? "batch, steps" : "steps, batch", input_size);
   Tensor x = batched ? given : unsqueeze(given, 1);
   const bool turned = batched && options_.batch_first;
   if (turned) x = transpose(x, 0, 1);
-  check(x.size(0) > 0, "{}: want at least one step; got {}", kind(), given.shape());
+  check(x.size(0) > 0, "{}: too few steps; got {}, want at least one", kind(), given.shape());
   if (!batched)
     for (Tensor& s : initial)
       if (s.defined()) s = unsqueeze(s, 1);
@@ -195,7 +196,7 @@ std::string LSTMCell::options() const {
 LSTMState LSTMCell::operator()(const Tensor& given, const LSTMState& state) {
   arguments::floating("LSTMCell", "x", given);
   check((given.ndim() == 1 || given.ndim() == 2) && given.size(-1) == weights_.of_input.size(1),
-        "LSTMCell: x does not fit; got {}, want (batch, {}) or ({})", given.shape(),
+        "LSTMCell: x has the wrong shape; got {}, want (batch, {}) or ({})", given.shape(),
         weights_.of_input.size(1), weights_.of_input.size(1));
   Shape shape = given.shape();
   shape[shape.ndim() - 1] = weights_.of_hidden.size(1);

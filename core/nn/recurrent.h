@@ -1,7 +1,7 @@
 // Recurrent layers with the formulae and names of torch.nn.LSTM, GRU and LSTMCell, so that
-// PyTorch's state dicts load unchanged: weight_ih_l0 (gates hidden, in), weight_hh_l0, bias_ih_l0,
-// bias_hh_l0, ...; weight_ih_l0_reverse ... for the other direction. Initial values are uniform in
-// +-1 / sqrt(hidden).
+// PyTorch's state dicts load unchanged. The names are weight_ih_l0 (gates hidden, in),
+// weight_hh_l0, bias_ih_l0, bias_hh_l0, ...; weight_ih_l0_reverse ... for the other direction.
+// Initial values are uniform in +-1 / sqrt(hidden).
 //
 //   LSTM lstm(10, 20, {.num_layers = 2});
 //   Tensor y = lstm(x);                        // from a state of zeros
@@ -35,7 +35,7 @@ class Recurrent : public Module {
   const int64_t input_size, hidden_size;
 
  protected:
-  // What a cell passes from step to step, (batch, hidden) each; the hidden values come first.
+  // State that a cell passes from step to step, (batch, hidden) each; the hidden values come first.
   using State = std::vector<Tensor>;
 
   Recurrent(const char* kind, Op op, int64_t gates, int64_t states, int64_t in, int64_t hidden,
@@ -44,13 +44,13 @@ class Recurrent : public Module {
     Tensor output;
     State state;  // (layers times directions, batch, hidden) each
   };
-  // Undefined states are zeros.
+  // Runs all layers. Undefined states are zeros.
   Result run(const Tensor& x, State initial);
 
  private:
   // Runs one step of a cell; `gates` is its input times the weights.
   virtual State step(const Tensor& gates, const State& state, const RecurrentWeights& weights) = 0;
-  // Runs all steps (steps, batch, in) of one layer in one direction; `state` becomes the last
+  // Runs all steps (steps, batch, in) of one layer in one direction. `state` becomes the last
   // step's.
   Tensor run_direction(const Tensor& x, State& state, const RecurrentWeights& weights,
                        bool reverse);
@@ -82,7 +82,7 @@ class LSTM : public Recurrent {
     LSTMState state;
   };
   using Module::operator();
-  // Does not run the module's hooks or recomputation.
+  // Runs the layer without the module's hooks and recomputation.
   Output operator()(const Tensor& x, const LSTMState& state);
 
  private:
@@ -113,7 +113,7 @@ class LSTMCell : public Module {
   LSTMCell(int64_t in, int64_t hidden, bool bias = true);
   std::string options() const override;
   using Module::operator();
-  // The state's h and c are (batch, hidden), or undefined: zeros.
+  // Runs one step. The state's h and c are (batch, hidden); undefined ones are zeros.
   LSTMState operator()(const Tensor& x, const LSTMState& state);
 
  private:

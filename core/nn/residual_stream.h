@@ -1,4 +1,4 @@
-// The residual stream of a transformer whose blocks normalise what they read (pre-norm).
+// The residual stream of a transformer whose blocks normalise their input (pre-norm).
 #pragma once
 
 #include "core/nn/layers.h"

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t most_listed = 5;
 
-// "a, b and 3 more"
+// Returns "a, b and 3 more"
 std::string shortened(const std::vector<std::string>& items) {
   std::string text;
   for (size_t i = 0; i < items.size() && i < most_listed; ++i) text += (i ? ", " : "") + items[i];

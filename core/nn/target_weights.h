@@ -1,4 +1,4 @@
-// Row weights in losses that name a class for each row. For one thread.
+// Row weights in losses with a class number for each row. For one thread.
 #pragma once
 
 #include "core/tensor/tensor.h"

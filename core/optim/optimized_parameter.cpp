@@ -10,7 +10,7 @@
 namespace booster {
 namespace {
 
-// Returns a fresh copy of a part of what was kept for `held`, so that the rest's memory is freed.
+// Returns a copy of a part of the tensor kept for `held`, so that the memory of the rest is freed.
 Tensor narrowed(const Tensor& kept, ElementRange held, ElementRange wanted, MemoryTag tag) {
   if (!kept.defined()) return {};
   const MemoryScope memory(tag);
@@ -26,9 +26,10 @@ void check_range(const OptimizedParameter& p, ElementRange range) {
   const bool is_range = range.begin <= range.end && p.all().contains(range);
   check(is_range, "own: range is outside of parameter {}; got [{}, {}), want within [0, {})",
         p.name, range.begin, range.end, p.all().end);
-  check(!keeps_numbers(p) || p.owned().contains(range) || range.size() == 0,
-        "own: nothing is kept for that range of parameter {}; got [{}, {}), want within [{}, {})",
-        p.name, range.begin, range.end, p.owned().begin, p.owned().end);
+  check(
+      !keeps_numbers(p) || p.owned().contains(range) || range.size() == 0,
+      "own: no values are kept for that range of parameter {}; got [{}, {}), want within [{}, {})",
+      p.name, range.begin, range.end, p.owned().begin, p.owned().end);
 }
 
 std::string wanted_shapes(const OptimizedParameter& p) {
@@ -38,18 +39,20 @@ std::string wanted_shapes(const OptimizedParameter& p) {
 
 void check_master(const OptimizedParameter& p, const Tensor& master) {
   const Tensor& tensor = p.tensor;
-  check(is_16_bit(tensor.dtype()), "set_master: parameter {} needs none; got {}, want f16 or bf16",
-        p.name, name_of(tensor.dtype()));
+  check(is_16_bit(tensor.dtype()),
+        "set_master: parameter {} needs no master; got {}, want f16 or bf16", p.name,
+        name_of(tensor.dtype()));
   const bool fits = master.defined() && master.dtype() == DType::f32 &&
                     (master.shape() == tensor.shape() || master.shape() == p.flat_shape()) &&
                     (master.device() == tensor.device() || master.device() == p.home()) &&
                     master.is_contiguous();
-  check(fits,
-        "set_master: master of {} does not fit; got {} {}, want f32 {}, dense, on the same device",
-        p.name, master.defined() ? name_of(master.dtype()) : "undefined",
-        master.defined() ? master.shape().to_string() : "", wanted_shapes(p));
+  check(
+      fits,
+      "set_master: master of {} does not match; got {} {}, want f32 {}, dense, on the same device",
+      p.name, master.defined() ? name_of(master.dtype()) : "undefined",
+      master.defined() ? master.shape().to_string() : "", wanted_shapes(p));
   check(p.rounding == UpdateRounding::nearest,
-        "set_master: parameter {} has a rounding that loses no update; want one or the other",
+        "set_master: parameter {} has a rounding that loses no updates; want only one of the two",
         p.name);
 }
 
@@ -65,8 +68,7 @@ Tensor OptimizedParameter::working() const {
   const Tensor part = kept_part(tensor);
   if (!part.defined()) return owned_of(tensor.detach());
   check(kept_range(tensor) == owned(),
-        "optimizer: another part of {} is kept than the one that is owned; got [{}, {}), want "
-        "[{}, {})",
+        "optimizer: the kept part of {} differs from the owned part; got [{}, {}), want [{}, {})",
         name, kept_range(tensor).begin, kept_range(tensor).end, owned().begin, owned().end);
   return untracked::reshape(part, kept_shape());
 }
@@ -76,7 +78,7 @@ Tensor OptimizedParameter::gradient() const {
   if (!grad.defined()) return grad;
   if (grad.shape() == tensor.shape()) return owned_of(grad);
   check(grad.numel() == owned().size(),
-        "optimizer: the gradient of {} is not of the part that is owned; got {} elements, want {}",
+        "optimizer: the gradient of {} does not match the owned part; got {} elements, want {}",
         name, grad.numel(), owned().size());
   return grad;
 }
@@ -136,7 +138,8 @@ void OptimizedParameter::keep_on(Device device) {
 
 void Optimizer::keep_state_on(Device device) {
   check(device == Device{} || device == body_->device(),
-        "keep_state_on: the parameters are on another device; got GPU {}, want theirs or the CPU",
+        "keep_state_on: the parameters are on another device; got GPU {}, want their device or the "
+        "CPU",
         device.index);
   body_->kept_on = device;
   body_->for_each([device](OptimizedParameter& p) { p.keep_on(device); });
@@ -159,10 +162,10 @@ void Optimizer::set_master(const std::string& name, Tensor master) {
 void Optimizer::set_rounding(const std::string& name, UpdateRounding rounding, uint32_t seed) {
   OptimizedParameter& p = body_->find("set_rounding", name);
   check(rounding == UpdateRounding::nearest || p.tensor.dtype() == DType::bf16,
-        "set_rounding: parameter {} does not fit; got {}, want bf16", name,
+        "set_rounding: parameter {} has the wrong dtype; got {}, want bf16", name,
         name_of(p.tensor.dtype()));
   check(rounding == UpdateRounding::nearest || !p.master.defined(),
-        "set_rounding: parameter {} has a master, which loses no update; want one or the other",
+        "set_rounding: parameter {} has a master, which loses no updates; want only one of the two",
         name);
   uint64_t index = 0;
   for (const auto& before : parameters()) {

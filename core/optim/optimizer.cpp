@@ -34,9 +34,9 @@ void check_parameter(const char* rule, const NamedTensor& parameter) {
 
 void check_distinct(const char* rule, const OptimizedParameter& known, const NamedTensor& added) {
   check(!known.tensor.same_body(added.tensor),
-        "{}: a parameter is given twice; got {} and {}, want each in one group", rule, known.name,
+        "{}: a parameter occurs twice; got {} and {}, want each in one group", rule, known.name,
         added.name);
-  check(known.name != added.name, "{}: two parameters are called {}; want a name for each", rule,
+  check(known.name != added.name, "{}: two parameters have the name {}; want a name for each", rule,
         added.name);
   check(known.tensor.device() == added.tensor.device(),
         "{}: parameters {} and {} are on different devices; want an optimizer for each", rule,
@@ -158,7 +158,7 @@ std::vector<Tensor> Optimizer::gradients() const { return body_->gradients(); }
 
 void Optimizer::add_group(const ParameterGroup& group) {
   {
-    const GradientKeeper::Scope mine;  // reads what is in memory, not a copy
+    const GradientKeeper::Scope mine;  // reads memory, not a copy
     body_->settle_clip();
   }
   body_->add(group);
@@ -178,8 +178,8 @@ void Optimizer::on_new_group(GroupListener joined) {
 int Optimizer::group_count() const { return static_cast<int>(body_->groups.size()); }
 
 const OptimizerOptions& Optimizer::options(int group) const {
-  check(group >= 0 && group < group_count(), "{}: no such parameter group; got {}, want 0 to {}",
-        name(), group, group_count() - 1);
+  check(group >= 0 && group < group_count(),
+        "{}: parameter group out of range; got {}, want 0 to {}", name(), group, group_count() - 1);
   return body_->groups[group].options;
 }
 
@@ -188,7 +188,7 @@ void Optimizer::set_option(int group, const std::string& option, double value) {
 }
 
 void Optimizer::set_options(int group, OptimizerOptions all) {
-  options(group);  // error if there is no such group
+  options(group);  // throws if there is no such group
   check_options(*body_->rule, all);
   body_->groups[group].options = std::move(all);
   body_->renew_numbers(body_->groups[group]);

@@ -8,18 +8,18 @@
 //   optimizer.clip_grad_by_norm(1.0);
 //   optimizer.step();
 //
-// Once a Booster has boosted it, use the boosted handle for everything that concerns gradients.
-// Calling step, zero_grad or clips here then throws (core/autograd/gradient_keeper.h).
+// Once a Booster has boosted it, use the boosted handle for all work on gradients. Calling step,
+// zero_grad or clips here then throws (core/autograd/gradient_keeper.h).
 //
 // Copying an Optimizer copies the handle. One optimizer is for one thread at a time. Its state
 // (momentum, moments) is created at a parameter's first step. A skipped step changes neither state
-// nor counts, although step() never sees the skip: the flag stays on the device. Step counts and
-// option values also stay on the device and are changed in place, so a replay of a step captured on
-// a GPU uses the current ones. For parameters on a GPU, state may be kept on the host; steps then
-// wait for the GPU.
+// nor counts, although the skip flag stays on the device and step() never reads it. Step counts and
+// option values also stay on the device and change in place, so a replay of a captured step uses
+// the current ones. For parameters on a GPU, the host may keep the state; steps then wait for the
+// GPU.
 //
 // Ranks that share the work of one optimizer each have an optimizer of all parameters, and `own` a
-// range of each. Together they do what one that owns everything does, bit for bit.
+// range of each. Together they give the same bits as one optimizer that owns everything.
 #pragma once
 
 #include "core/tensor/shape.h"
@@ -91,7 +91,7 @@ struct ParameterGroup {
   GroupOptions options = {};
 };
 
-// What an optimizer updates: a model's parameters, plain tensors (named "0", "1", ...), or groups.
+// Targets of an optimizer: a model's parameters, plain tensors (named "0", "1", ...), or groups.
 class ParameterGroups {
  public:
   ParameterGroups(Parameters parameters);
@@ -106,30 +106,30 @@ class ParameterGroups {
   std::vector<ParameterGroup> groups_;
 };
 
-// Norms of tensors that ranks hold parts of. The optimizer that stores these functions calls them,
-// so they must not hold its handle. All ranks must make the same calls of step and
+// Norms of tensors whose parts are on several ranks. The optimizer that stores these functions
+// calls them, so they must not hold its handle. All ranks must make the same calls of step and
 // clip_grad_by_norm.
 struct NormSharing {
   // Returns the norm of all gradients of all ranks, counting each element once: f64, no dimensions,
-  // fresh memory on the optimizer's device. Absent: the norm of gradients().
+  // in new memory on the optimizer's device. If absent, the optimizer uses the norm of gradients().
   std::function<Tensor(double power)> gradient_norm = {};
-  // Turns sums over the elements owned here into sums over all ranks, in place. For each of
-  // `parameters`, squares (f64) holds the sum of its value's squares and of its update's squares.
-  // Called in every step of a rule that needs them (LAMB), even if no parameter here has a
-  // gradient. Absent: the sums stay as they are.
+  // Turns sums over this rank's elements into sums over all ranks, in place. For each of
+  // `parameters`, squares (f64) holds the sums of squares of its value and of its update. Called in
+  // every step of a rule that needs them (LAMB), even if no parameter on this rank has a gradient.
+  // If absent, the sums stay unchanged.
   std::function<void(const Tensor& squares, const Parameters& parameters)> add_squares = {};
 };
 
-// A parameter of which an optimizer owns a part.
+// The part of a parameter that an optimizer owns.
 struct OwnedPart {
   Shape shape;  // of the whole parameter
   ElementRange range;
 };
 
-// Everything that a run needs to continue bit for bit. Tensors are named PARAMETER.STATE
+// The state for resuming a run with the same bits. Tensors are named PARAMETER.STATE
 // ("head.weight.exp_avg", "head.weight.master", with a ParameterAverage "head.weight.average") and
 // share memory with the optimizer. They have the parameter's shape, or one dimension if the
-// parameter is owned in part: see `parts`.
+// optimizer owns a part (see `parts`).
 struct OptimizerState {
   struct Group {
     OptimizerOptions options;
@@ -159,8 +159,8 @@ struct MovedParameter {
 
 class Optimizer {
  public:
-  // Throws for: no parameters, a parameter given twice, two of one name, one that is not a dense
-  // floating leaf, parameters on several devices, an option out of range.
+  // Makes an optimizer. Throws for an empty list, a repeated parameter or name, a parameter that is
+  // not a dense floating leaf, parameters on several devices, and an option out of range.
   Optimizer(std::unique_ptr<UpdateRule> rule, ParameterGroups groups, OptimizerOptions defaults);
 
   // Updates every parameter that has a gradient.
@@ -169,7 +169,7 @@ class Optimizer {
   // neither values nor counts.
   void step(const kernels::StepControl& control);
   // Calls `closure`, which computes the loss and its gradients (zero_grad, forward, backward) with
-  // the tape on, then updates. Returns the closure's result. All rules call it once. As in PyTorch.
+  // the tape on, then updates, as in PyTorch. Returns the closure's result. All rules call it once.
   template <class Closure>
   requires std::is_invocable_r_v<Tensor, Closure&> Tensor step(Closure&& closure) {
     return step_after(std::ref(closure));
@@ -178,29 +178,28 @@ class Optimizer {
   void zero_grad();
 
   // Returns dense windows on the gradients that the next step uses: the owned elements of every
-  // parameter that has a gradient and an owned element.
+  // parameter with a gradient, if there are any.
   std::vector<Tensor> gradients() const;
   // Clips the gradients of the next step so that their common p-norm is at most `max_norm`. Returns
-  // the norm before, which is read only when accessed. Steps apply the factor; gradients in memory
-  // stay as they are until settle_clip (clip_grad_norm_ below changes them). zero_grad drops
-  // the clip, and so does a change of gradients after a step. `factor` (f32, one value on the
-  // device) is what the step will multiply gradients by as `inverse_scale`; the norm is the norm of
-  // these products.
+  // the norm before clipping, which stays on the device until it is read. Steps apply the factor;
+  // gradients in memory stay unchanged until settle_clip (clip_grad_norm_ below changes them).
+  // zero_grad drops the clip, and so does a change of gradients after a step. `factor` (f32, one
+  // value on the device) is the step's `inverse_scale`; the norm includes it.
   DeviceNumber clip_grad_by_norm(double max_norm, double power = 2, const Tensor& factor = {});
   // Returns the p-norm of all gradients times `factor`: f64, no dimensions. With share_norms it
-  // covers all ranks, which must all call it.
+  // covers all ranks, and all must call it.
   Tensor gradient_norm(double power = 2, const Tensor& factor = {}) const;
-  // Returns the norm that clip_grad_by_norm found, f64 on the device, while the gradients are
-  // unchanged; otherwise undefined. If it is finite, every gradient is, and need not be checked
-  // again.
+  // Returns the norm that clip_grad_by_norm computed, f64 on the device, while the gradients are
+  // unchanged; otherwise undefined. If it is finite, every gradient is finite and needs no further
+  // check.
   Tensor clipped_norm() const;
   // Returns the factor that a step would apply now, f64 on the device; undefined if there is none.
   Tensor pending_clip() const;
   // Multiplies the factor of the last clip by norm into the gradients in memory. Call it before a
   // backward pass adds to them.
   void settle_clip();
-  // Drops the clipped norm because gradients will change. Needed on ranks without gradients of
-  // their own, which cannot see the change.
+  // Drops the clipped norm because gradients will change. Needed on ranks without gradients, which
+  // cannot detect the change.
   void forget_clipped_norm();
   // Clamps every gradient to [-limit, limit], in memory.
   void clip_grad_by_value(double limit);
@@ -214,91 +213,86 @@ class Optimizer {
   Parameters parameters() const;
   // Returns those that have a gradient now.
   Parameters parameters_with_grad() const;
-  // Adds parameters, between any two calls. A pending clip is applied first, since it belongs to
-  // the other parameters. All or nothing: after an error, in on_new_group too, there is no such
-  // group.
+  // Adds parameters, between any two calls. Applies a pending clip first, since it belongs to the
+  // other parameters. An error, also in on_new_group, leaves the optimizer without the group.
   void add_group(const ParameterGroup& group);
-  // Calls `joined` with the parameters of every group that add_group adds from now on, before they
-  // get masters. Code that cuts, rounds or guards an optimizer's parameters thus handles new ones
-  // too. `joined` must not hold this handle, because the optimizer keeps `joined`.
+  // Calls `joined` with the parameters of every later group, before they get masters. Code that
+  // cuts, rounds or guards an optimizer's parameters thus also handles new ones. `joined` must not
+  // hold this handle, because the optimizer keeps `joined`.
   using GroupListener = std::function<void(Optimizer& optimizer, const Parameters& added)>;
   void on_new_group(GroupListener joined);
 
   // --- options
   int group_count() const;
   const OptimizerOptions& options(int group = 0) const;
-  // Throws if there is no such option, or if it is out of range.
+  // Sets an option. Throws if it does not exist or is out of range.
   void set_option(int group, const std::string& option, double value);
   // Sets all options of a group at once. Throws for one that is missing, unknown or out of range.
   void set_options(int group, OptimizerOptions options);
   double lr(int group = 0) const { return options(group).at("lr"); }
   void set_lr(double lr);  // of all groups
 
-  // --- ranges
-  // Makes steps read and update only these elements of the parameter; the rest of its gradient may
-  // be anything. State, master and compensation become tensors of one dimension over the range.
-  // Wider ones are narrowed and their memory freed. Rules that use norms of whole parameters also
-  // need share_norms. A step counts if the parameter has a gradient here, even if no element is
-  // owned. Before the first call a parameter is owned whole. Throws if there is no such parameter,
-  // or for a range outside of it or outside of the range that the optimizer keeps values for.
+  // --- ranges Makes steps read and update only these elements of the parameter; the rest of its
+  // gradient may be arbitrary. State, master and compensation become tensors of one dimension over
+  // the range. Wider ones are narrowed, which frees memory. Rules that use norms of whole
+  // parameters also need share_norms. A step counts if the parameter has a gradient on this rank,
+  // even if it owns no element. Before the first call the optimizer owns the whole parameter.
+  // Throws if there is no such parameter, or for a range outside of it or of the kept values.
   void own(const std::string& parameter, ElementRange range);
 
-  // --- offloading
-  // Keeps everything stored for parameters (state, masters, compensations, averages, counts) on
-  // `device` from now on. Steps run there, with its kernels. A step copies owned gradients, and
-  // owned parameters without a master, to `device` and the new values back; for this it waits for
-  // the parameters' device. Norms and clips stay on the parameters' device. Throws unless `device`
-  // is the CPU or the parameters' device.
+  // --- offloading Keeps all stored tensors of parameters (state, masters, compensations, averages,
+  // counts) on `device` from now on. Steps run there, with its kernels. A step copies owned
+  // gradients, and owned parameters without a master, to `device`, and copies the new values back.
+  // It therefore waits for the parameters' device. Norms and clips stay on the parameters' device.
+  // Throws unless `device` is the CPU or the parameters' device.
   void keep_state_on(Device device);
 
-  // --- masters
-  // Makes steps update `master` and rewrite the 16-bit parameter from it in the same pass. The
-  // master is f32, in the parameter's shape or, with one dimension, over the owned range. If the
-  // parameter is owned in part and the master is whole, a copy of that part is kept. The given
-  // master must be on the parameter's device or where state is kept. If it is not where state is
-  // kept, a copy is kept there. A master is saved with the optimizer's state. A parameter that is
-  // changed otherwise (weights loaded into the model) sets its master's value at the next step,
-  // unless its master is set again. Throws if there is no such parameter, or if shapes or dtypes do
-  // not fit.
+  // --- masters Makes steps update `master` and rewrite the 16-bit parameter from it in the same
+  // pass. The master is f32, in the parameter's shape or, with one dimension, over the owned range.
+  // If the optimizer owns a part and the master is whole, it keeps a copy of that part. The given
+  // master must be on the parameter's device or the state's device; the optimizer copies it to the
+  // state's device if needed. A master is saved with the optimizer's state. If a program changes
+  // the parameter, such as by loading weights, the next step takes its values as the new master,
+  // unless the master is set again. Throws if there is no such parameter, or if shapes or dtypes do
+  // not match.
   void set_master(const std::string& parameter, Tensor master);
-  // Gives every 16-bit parameter without a master one with its current values, now and when a group
-  // is added. Parameters with a rounding of their own (below) get none.
+  // Gives every 16-bit parameter without a master one with its current values, now and in later
+  // groups. Parameters with their own rounding (below) get none.
   void make_masters();
-  // Call after ranks exchanged parameters or masters following a step. Writes masters that changed
-  // since the step to their parameters. A parameter gathered from other ranks already equals its
-  // master rounded; its master is kept.
+  // Writes masters that changed since the step to their parameters. Call it after ranks have
+  // exchanged parameters or masters of a step. A parameter gathered from other ranks already equals
+  // its master rounded; its master is kept.
   void settle_masters();
   // Returns the parameter's master; undefined if it has none.
   Tensor master(const std::string& parameter) const;
-  // Returns what steps update: parameters(), each replaced by its master if it has one (of one
-  // dimension if the parameter is owned in part).
+  // Returns the tensors that steps update: parameters(), each replaced by its master if it has one.
+  // The master of a partly owned parameter has one dimension.
   Parameters master_parameters() const;
 
-  // --- 16-bit parameters without masters
-  // Sets how later steps store the new value of a bf16 parameter, which they compute in f32. The
-  // noise of `stochastic` is a function of `seed`, the parameter's place in the optimizer, its step
-  // and the element. Ranks that update the same elements thus get the same bits. The compensation
-  // of `kahan` is bf16 and saved with the optimizer's state. Throws if there is no such parameter,
-  // if it is not bf16, or if it has a master.
+  // --- 16-bit parameters without masters Sets how later steps round the f32 result for a bf16
+  // parameter. The noise of `stochastic` is a function of `seed`, the parameter's place in the
+  // optimizer, its step and the element. Ranks that update the same elements thus get the same
+  // bits. The compensation of `kahan` is bf16 and saved with the optimizer's state. Throws if there
+  // is no such parameter, if it is not bf16, or if it has a master.
   void set_rounding(const std::string& parameter, UpdateRounding rounding, uint32_t seed = 0);
 
   // --- state
   OptimizerState state_dict() const;
-  // Moves parameters of `saved` into the groups that this optimizer has them in. Each trains with
-  // the options of its new group, and its state follows by name. Returns the moved parameters.
+  // Moves parameters of `saved` into the groups of this optimizer. Each trains with the options of
+  // its new group, and its state follows by name. Returns the moved parameters.
   std::vector<MovedParameter> adopt_moved_parameters(OptimizerState& saved) const;
-  // Gives `saved` the options that the program constructed differently from the saved training, and
-  // returns them. So an option that the program changed before resuming takes effect. Options that
-  // a schedule or set_option changed since construction stay as saved. Throws if the number of
-  // groups differs, or for an option that needs other state than was saved.
+  // Copies to `saved` the options that the program constructs differently from the saved training,
+  // and returns them. Options changed before resuming thus take effect. Options that a schedule or
+  // set_option changed after construction stay as saved. Throws if the number of groups differs, or
+  // for an option that needs other state than the saved one.
   std::vector<ChangedOption> adopt_changed_options(OptimizerState& saved) const;
-  // Copies state in. A tensor may cover the whole parameter or any range that contains the one
-  // owned here (see `parts`; without an entry there, exactly the owned range). All or nothing: an
-  // error names the parameter or option that does not fit, or the parameter that was saved in
-  // another group, and leaves the optimizer unchanged.
+  // Copies state in. A tensor may cover the whole parameter or any range that contains the owned
+  // one (see `parts`; without an entry there, exactly the owned range). An error leaves the
+  // optimizer unchanged. It names the parameter or option that does not match, or the parameter
+  // that was saved in another group.
   void load_state_dict(const OptimizerState& state);
-  // As above in two halves. Checks everything now; calling the result applies the state and cannot
-  // fail. Takes the tensors over instead of copying them: no other code may write to them.
+  // The same in two halves. Checks everything now; calling the result applies the state and cannot
+  // fail. It takes over the tensors instead of copying them, so no other code may write to them.
   std::function<void()> prepare_load(const OptimizerState& state);
 
   // Returns true if both handles refer to one optimizer.
@@ -322,13 +316,13 @@ class Optimizers : public std::vector<Optimizer> {
   Optimizers(std::vector<Optimizer> all) : vector(std::move(all)) {}
 };
 
-// --- clipping gradients in memory, for programs without an Optimizer's own clips. Norms are taken
-// over all gradients together and accumulate in f64, so that finite f32 gradients always have a
-// finite norm. Both throw on gradients of a boosted training, whose optimizer clips by itself.
+// --- clipping gradients in memory, for programs without an Optimizer's own clips. Norms are over
+// all gradients together and accumulate in f64, so finite f32 gradients always have a finite norm.
+// Both functions throw for gradients of a boosted training, whose optimizer has its own clips.
 // Scales all gradients by min(1, max_norm / (norm + 1e-6)) (torch.nn.utils.clip_grad_norm_) and
 // returns the norm before scaling. `power` is any p > 0; infinity gives the largest magnitude. For
 // an inf or nan norm it throws if `error_if_nonfinite`. Otherwise the gradients become 0 or nan, as
-// in PyTorch, and the returned norm shows it.
+// in PyTorch.
 double clip_grad_norm_(const Parameters& parameters, double max_norm, double power = 2,
                        bool error_if_nonfinite = false);
 

@@ -11,33 +11,32 @@
 
 namespace booster {
 
-// Number of steps taken. Only the device knows whether a step is skipped, so they are counted
-// there.
+// Number of taken steps. Only the device knows whether a step is skipped, so it counts them.
 struct StepCount {
   Tensor on_device = {};  // one i64; undefined: 0
 
-  // Waits for the device.
+  // Returns the count; waits for the device.
   int64_t taken() const { return on_device.defined() ? static_cast<int64_t>(on_device.item()) : 0; }
-  // Writes in place once there is a tensor.
+  // Sets the count; writes in place once there is a tensor.
   void set(int64_t taken, Device device) {
     if (on_device.defined()) on_device.fill_(static_cast<double>(taken));
     else if (taken > 0) on_device = scalar(static_cast<double>(taken), {DType::i64, device});
   }
 };
 
-// A parameter with the tensors that the optimizer keeps for it, which cover the owned range.
+// A parameter with its kept tensors, which cover the owned range.
 struct OptimizedParameter {
   std::string name;
   Tensor tensor;
   std::optional<ElementRange> part = {};  // owned range; none: all, whatever the size
   std::optional<Device> kept_on = {};     // where its state is kept; none: the parameter's device
-  Tensor master = {};                // f32, where the parameter is 16-bit and has one
+  Tensor master = {};                // f32, if the parameter is 16-bit and has one
   uint32_t master_version = 0;       // the tensor's version when last written from the master
   uint32_t written_version = 0;      // the master's version at that time
-  Tensor compensation = {};          // bf16, where the rounding is Kahan's
-  Tensor average = {};               // f32 or f64, where values are averaged (parameter_average.h)
+  Tensor compensation = {};          // bf16, if the rounding is Kahan's
+  Tensor average = {};               // f32 or f64, if there is an average (parameter_average.h)
   std::array<Tensor, max_states> state =
-      {};  // undefined until the first step, then 0 until one is taken
+      {};  // undefined until the first step, then 0 until a step is taken
   StepCount steps = {};
   UpdateRounding rounding = UpdateRounding::nearest;
   uint64_t noise_seed = 0;
@@ -46,11 +45,11 @@ struct OptimizedParameter {
   ElementRange owned() const { return part.value_or(all()); }
   bool is_owned_whole() const { return owned() == all(); }
   Shape flat_shape() const { return {owned().size()}; }
-  // Device of the kept tensors.
+  // Returns the device of the kept tensors.
   Device home() const { return kept_on.value_or(tensor.device()); }
   Shape kept_shape() const { return is_owned_whole() ? tensor.shape() : flat_shape(); }
   // Returns the elements `wanted` of a dense tensor that holds the elements `held`: the tensor
-  // itself if they are all of it, else a flat window on it.
+  // itself if both ranges are equal, else a flat window on it.
   static Tensor window(const Tensor& x, ElementRange held, ElementRange wanted);
   // Returns the owned elements of a dense tensor of the parameter's shape.
   Tensor owned_of(const Tensor& x) const { return window(x, all(), owned()); }
@@ -60,10 +59,10 @@ struct OptimizedParameter {
   // Returns the owned elements of the parameter itself, on its device.
   Tensor working() const;
   // Returns the owned elements of the gradient that steps use. Undefined if there is none. After an
-  // exchange, ranks may have left this one only its part.
+  // exchange, this may be only this rank's part.
   Tensor gradient() const;
 
-  // Returns what steps update; a master is at home.
+  // Returns the tensor that steps update; a master is on home().
   Tensor value() const { return master.defined() ? master : working(); }
   // Starts the average from the current value.
   void begin_average();
@@ -76,7 +75,7 @@ struct OptimizedParameter {
     master_version = tensor.version();
     if (master.defined()) written_version = master.version();
   }
-  // Takes over working values that were changed since the last step (loaded weights).
+  // Takes over working values that changed since the last step (loaded weights).
   void refresh_master();
   DType state_dtype() const {
     return tensor.dtype() == DType::f64 ? DType::f64 : DType::f32;
@@ -87,7 +86,7 @@ struct Optimizer::Body {
   struct Group {
     std::vector<OptimizedParameter> parameters;
     OptimizerOptions options;
-    OptimizerOptions constructed;  // as the program gave them
+    OptimizerOptions constructed;  // as given by the program
     StepCount steps = {};
     Tensor numbers = {};  // StepNumbers of `options` as bytes on the device; see numbers_of
 
@@ -103,9 +102,9 @@ struct Optimizer::Body {
   Tensor clip_factor;   // of the next step; undefined: none
   Tensor clipped_norm;  // the norm that gave clip_factor, until the step
   std::vector<std::pair<Tensor, uint32_t>> clipped;  // gradients of that norm, with versions
-  bool clip_was_used = false;  // by a step; other gradients are then not clipped
+  bool clip_was_used = false;  // by a step, which then clips no other gradients
   NormSharing sharing;
-  bool makes_masters = false;  // for parameters that are added
+  bool makes_masters = false;  // for added parameters
   std::vector<GroupListener> listeners;
   std::optional<Device> kept_on;   // state's device; none: the parameters' device
   std::optional<Staging> staging;  // between kept_on and their GPU; made when needed
@@ -114,7 +113,7 @@ struct Optimizer::Body {
   void make_masters();
   OptimizedParameter& find(const char* what, const std::string& name);
   Device device() const { return groups[0].parameters[0].tensor.device(); }
-  // Device on which steps run.
+  // Returns the device on which steps run.
   Device home() const { return kept_on.value_or(device()); }
   std::vector<Tensor> gradients() const;
   // Throws if a boosted training keeps the gradients; see check_not_kept.

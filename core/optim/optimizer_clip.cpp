@@ -9,7 +9,7 @@
 namespace booster {
 namespace {
 
-// Returns the norm that the gradients will have after an f32 factor on the device scales them.
+// Returns the norm of the gradients times an f32 factor on the device.
 Tensor norm_of_products(const Tensor& norm, const Tensor& factor) {
   const Tensor result = untracked::clone(norm), wide = untracked::cast(factor, norm.dtype());
   kernels::on(norm.device())
@@ -62,7 +62,7 @@ Tensor Optimizer::gradient_norm(double power, const Tensor& factor) const {
 DeviceNumber Optimizer::clip_grad_by_norm(double max_norm, double power, const Tensor& factor) {
   body_->check_not_kept("optimizer.clip_grad_by_norm", "clip_grad_by_norm()");
   kernels::refuse_to_record("optimizer.clip_grad_by_norm",
-                            "because the next step applies it, which the host keeps in mind",
+                            "because the host notes it for the next step",
                             "clip_grad_by_value(), or the call after replay()");
   body_->settle_clip();
   const Tensor norm = gradient_norm(power, factor);

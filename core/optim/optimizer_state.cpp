@@ -14,7 +14,7 @@ constexpr const char* average_name = "average";
 
 void check_tensor(const std::string& name, const Tensor& got, const Shape& shape, DType dtype) {
   check(got.defined() && got.shape() == shape && got.dtype() == dtype,
-        "load_state_dict: {} does not fit; got {} {}, want {} {}", name,
+        "load_state_dict: {} does not match; got {} {}, want {} {}", name,
         got.defined() ? name_of(got.dtype()) : "undefined",
         got.defined() ? got.shape().to_string() : "", name_of(dtype), shape);
 }
@@ -24,13 +24,13 @@ void check_part(const OptimizedParameter& parameter, const OwnedPart& saved) {
         "load_state_dict: parameter {} was saved with another shape; got {}, want {}",
         parameter.name, saved.shape, parameter.tensor.shape());
   check(saved.range.contains(parameter.owned()) || parameter.owned().size() == 0,
-        "load_state_dict: another part of parameter {} was saved; got [{}, {}), want [{}, {}) or "
-        "more",
+        "load_state_dict: the saved part of parameter {} does not cover the owned part; got [{}, "
+        "{}), want [{}, {}) or more",
         parameter.name, saved.range.begin, saved.range.end, parameter.owned().begin,
         parameter.owned().end);
 }
 
-// Takes values out of a saved state, checks them, and finally reports those that were not used.
+// Takes values out of a saved state, checks them, and finally reports unused ones.
 class Reader {
  public:
   explicit Reader(const OptimizerState& state) : state_(state) {}
@@ -49,8 +49,8 @@ class Reader {
     // Copies, because a window would keep the memory of the whole tensor.
     return untracked::clone(OptimizedParameter::window(dense, held, parameter.owned()));
   }
-  // Returns the saved tensor that the current precision keeps with a parameter (`now`). Throws if
-  // only one of the two exists; undefined if neither does.
+  // Returns the saved tensor for the current precision's tensor (`now`). Throws if only one of the
+  // two exists; undefined if neither does.
   Tensor beside(const OptimizedParameter& parameter, const char* kind, const Tensor& now,
                 DType dtype) {
     const Tensor saved = tensor(parameter, kind, dtype);
@@ -92,7 +92,7 @@ class Reader {
   std::set<std::string> used_;
 };
 
-// Returns the parameter as the saved state will make it.
+// Returns the parameter with the saved state.
 OptimizedParameter loaded(const OptimizedParameter& now, Reader& reader,
                           const std::vector<std::string>& kinds) {
   OptimizedParameter next = now;
@@ -117,8 +117,8 @@ OptimizedParameter loaded(const OptimizedParameter& now, Reader& reader,
   return next;
 }
 
-// Writes loaded values into the current master's memory, which others may hold, and into the
-// parameter.
+// Writes loaded values into the current master's memory, to which other handles may refer, and into
+// the parameter.
 void keep_master(const Tensor& master, OptimizedParameter& loaded) {
   if (!master.defined()) return;
   master.detach().copy_(loaded.master);
@@ -197,9 +197,8 @@ void check_not_moved(const OptimizerState& saved,
   if (moved.empty()) return;
   const auto& [name, before, now] = moved.front();
   fail(
-      "load_state_dict: {} of {} parameters were saved in another group, and would train with "
-      "other options; got {} in group {}, want it in group {}, as saved, or "
-      "adopt_moved_parameters first",
+      "load_state_dict: {} of {} parameters were saved in another group and would train with other "
+      "options; got {} in group {}, want group {} as saved, or adopt_moved_parameters first",
       moved.size(), saved.steps.size(), name, now, before);
 }
 
@@ -227,7 +226,7 @@ std::vector<ChangedOption> Optimizer::adopt_changed_options(OptimizerState& save
       OptimizerOptions changed = group.options;
       changed[name] = value;
       check(rule.state_names(changed) == rule.state_names(group.options),
-            "{}: {} cannot change between saving and resuming, for other state would be kept; got "
+            "{}: {} cannot change between saving and resuming, because the state would differ; got "
             "{}, want {}",
             rule.name(), name, value, before->second);
       group.options = std::move(changed);

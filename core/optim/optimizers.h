@@ -110,8 +110,8 @@ OptimizerOptions options_of(const RMSpropOptions& options);
 //   m = beta1 * m + (grad_averaging ? 1 - beta1 : 1) * g       v = beta2 * v + (1 - beta2) * g^2
 //   u = m / (1 - beta1^t) / (sqrt(v) / sqrt(1 - beta2^t) + eps) + weight_decay * p
 //   p -= lr * ratio * u,  ratio = |p| / |u| per parameter, 1 if either is 0
-// The ratio is used where weight_decay != 0 or always_adapt; trust_clip caps it at 1. With
-// decoupled_decay p is first multiplied by 1 - lr * weight_decay and u has no decay. t counts the
+// The ratio applies if weight_decay != 0 or always_adapt; trust_clip limits it to 1. With
+// decoupled_decay p is first multiplied by 1 - lr * weight_decay, and u has no decay. t counts the
 // steps of the parameter group.
 
 struct LAMBOptions {

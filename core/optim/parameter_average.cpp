@@ -68,9 +68,9 @@ void ParameterAverage::load_state_dict(const std::map<std::string, Tensor>& stat
   const auto now = state_dict();
   for (const auto& [name, average] : now) {
     const auto found = state.find(name);
-    check(found != state.end(), "ParameterAverage: the state has no {}", name);
+    check(found != state.end(), "ParameterAverage: the state lacks {}", name);
     check(found->second.shape() == average.shape(),
-          "ParameterAverage: {} has another shape; got {}, want {}", name, found->second.shape(),
+          "ParameterAverage: {} has the wrong shape; got {}, want {}", name, found->second.shape(),
           average.shape());
   }
   check(state.size() == now.size(),
@@ -97,12 +97,12 @@ AveragedWeights::~AveragedWeights() {
   try {
     share_written();
   } catch (const Error&) {
-    // A rank is gone; the next call that needs it reports that.
+    // A rank has ended; the next call that needs it reports that.
   }
 }
 
-// Exchanges what was written, and marks it as in step: otherwise the optimizer would take it for
-// new weights to continue from.
+// Exchanges the written values and marks them as in step. Otherwise the optimizer would treat them
+// as newly loaded weights.
 void AveragedWeights::share_written() {
   if (exchange_ && std::uncaught_exceptions() == errors_before_) exchange_();
   optimizer_.body_->for_each([](OptimizedParameter& p) { p.mark_in_step(); });

@@ -1,4 +1,4 @@
-// One optimizer step. It gathers all that it needs before it changes anything.
+// One optimizer step. It gathers all data before it changes anything.
 #include "core/autograd/op_policy.h"
 #include "core/autograd/policy_dtypes.h"
 #include "core/optim/clip.h"
@@ -14,12 +14,12 @@ namespace booster {
 namespace {
 
 // A parameter that takes part in this step, and the tensors that must outlive the kernel: its owned
-// part, on the device where the step runs.
+// part, on the step's device.
 struct Participant {
   OptimizedParameter* parameter;
   Tensor value, grad;
   std::array<Tensor, max_states> state;
-  Tensor copy = {};  // the 16-bit values rewritten from the new value
+  Tensor copy = {};  // 16-bit copy, rewritten from the new value
 };
 
 // Returns the 16-bit tensor to write the new value to. It is the parameter itself if a master is
@@ -114,7 +114,7 @@ class Step {
   void count(StepCount& steps);
   void add_group(Optimizer::Body::Group& group);
   void share_squares();
-  // Meaningful only where the step runs on the host.
+  // Returns true for a skipped step; meaningful only if the step runs on the host.
   bool changes_nothing() const { return control_.found_inf && *control_.found_inf != 0; }
 
   Optimizer::Body& optimizer_;
@@ -171,7 +171,7 @@ void Step::add_group(Optimizer::Body::Group& group) {
   work_.push_back(std::move(work));
 }
 
-// Makes the step counted on the device, if it is taken.
+// Makes the device count the step, if it is taken.
 void Step::count(StepCount& steps) {
   if (!steps.on_device.defined()) steps.on_device = zeros({}, {DType::i64, device_});
   counters_.push_back({steps.on_device.data(), 1, DType::i64});
@@ -200,22 +200,23 @@ void Step::run() {
   if (copies_.wrote_any() && !changes_nothing()) copies_.give_back();
 }
 
-// Checks that a step can be recorded. A replay would repeat neither the host's work at the first
-// step nor its decisions from versions, so all must be ready.
+// Checks that a step can be recorded. A replay repeats neither the host's work at the first step
+// nor its decisions from versions, so both must be done.
 void check_recordable(const Optimizer::Body& optimizer) {
   if (!kernels::is_recording()) return;
   const auto refuse = [](const char* why, const char* instead) {
     kernels::refuse_to_record("optimizer.step", why, instead);
   };
   if (optimizer.clip_factor.defined())
-    refuse("because its gradients were clipped by their norm", "step() after replay()");
+    refuse("because its gradients were clipped by norm", "step() after replay()");
   for (const auto& group : optimizer.groups)
     for (const OptimizedParameter& parameter : group.parameters) {
       if (parameter.master.defined())
         refuse("because the host decides whether masters are newer than their parameters",
                "step() after replay()");
       if (parameter.tensor.grad().defined() && !parameter.steps.on_device.defined())
-        refuse("because it is a parameter's first, which makes its state", "a plain step before");
+        refuse("because it is a parameter's first step, which makes its state",
+               "a plain step before");
     }
 }
 
@@ -224,8 +225,8 @@ void check_recordable(const Optimizer::Body& optimizer) {
 void Optimizer::Body::step(kernels::StepControl control) {
   check_recordable(*this);
   if (control.clip_factor) settle_clip();
-  // Kept: gradients that are neither dropped nor changed are still the clipped ones in the next
-  // step.
+  // Kept, because gradients that were neither dropped nor changed are still the clipped ones in the
+  // next step.
   const Tensor clip = use_clip();
   if (clip.defined()) control.clip_factor = device_double(clip);
   Step(*this, control).run();

@@ -1,6 +1,6 @@
-// Copies, for one optimizer step, of tensors that are not on the device where the step runs. The
-// values that the step writes are copied back when it is over. Tensors on that device are not
-// copied. Lives as long as the step, on its thread.
+// Copies, for one optimizer step, of tensors that are not on the step's device. give_back() copies
+// the written values to the originals. Tensors on that device are not copied. Lives as long as the
+// step, on its thread.
 #pragma once
 
 #include "core/tensor/staging.h"
@@ -13,8 +13,8 @@ namespace booster {
 
 class StepCopies {
  public:
-  // The step runs on `home`. `staging` belongs to the GPU that has the other tensors; it is empty
-  // until first used.
+  // Makes copies for a step on `home`. `staging` belongs to the GPU of the other tensors; it is
+  // empty until first used.
   StepCopies(Device home, std::optional<Staging>& staging) : home_(home), staging_(staging) {}
 
   // Returns x (dense) itself if it is at home, else a copy, for which the host waits. Undefined for
@@ -28,12 +28,12 @@ class StepCopies {
     const Tensor x = from_memory(const_cast<T*>(number), {}, {dtype_of<T>(), there}, nobody);
     return static_cast<const T*>(read(x).data());
   }
-  // As read, for a tensor that the step also writes.
+  // Does as read, for a tensor that the step also writes.
   Tensor update(const Tensor& x);
-  // As read, for a tensor that the step only writes: a copy has arbitrary values at first.
+  // Does as read, for a tensor that the step only writes. A copy has arbitrary values at first.
   Tensor overwrite(const Tensor& x);
-  // Whether any copies were written. give_back() copies their values to the originals; do not call
-  // it after a step that changed nothing.
+  // Returns true if any copies were written. give_back() copies their values to the originals; do
+  // not call it after a step without changes.
   bool wrote_any() const { return !written_.empty(); }
   void give_back() const;
 

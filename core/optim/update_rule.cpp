@@ -39,7 +39,7 @@ void check_options(const UpdateRule& rule, const OptimizerOptions& options) {
   for (const auto& [name, value] : options) {
     bool known = false;
     for (const auto& range : ranges) known |= name == range.name;
-    check(known, "{}: no such option; got {}{}", rule.name(), name,
+    check(known, "{}: unknown option; got {}{}", rule.name(), name,
           legal_names(name, names_of(ranges)));
   }
   rule.check_together(options);

@@ -1,6 +1,6 @@
-// What differs between optimizers: the options, the state for each parameter, and the kernel that
-// applies the formula. Stateless; Optimizer (optimizer.h) owns the parameters, their state and the
-// order of a step.
+// UpdateRule: the part that differs between optimizers. It has the options, the state for each
+// parameter, and the kernel of the formula. Stateless; Optimizer (optimizer.h) owns the parameters,
+// their state and the order of a step.
 #pragma once
 
 #include "core/optim/optimizer.h"
@@ -36,32 +36,32 @@ inline constexpr size_t max_states = 3;
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
-  // The rule's name, such as "sgd" or "adamw": starts every message and marks saved state.
+  // Returns the rule's name, such as "sgd" or "adamw", which starts every message and marks saved
+  // state.
   virtual const char* name() const = 0;
   virtual std::vector<OptionRange> options() const = 0;
-  // Checks rules between options; errors name both.
+  // Checks options against each other; errors name both.
   virtual void check_together(const OptimizerOptions&) const {}
-  // Names of a parameter's state tensors under these options; at most max_states.
+  // Returns the names of a parameter's state tensors under these options; at most max_states.
   virtual std::vector<std::string> state_names(const OptimizerOptions& options) const = 0;
-  // True if all parameters of a group share the group's count of steps.
+  // Returns true if all parameters of a group share the group's count of steps.
   virtual bool counts_by_group() const { return false; }
-  // The global gradient norm to which the rule itself clips; 0: it does not clip.
+  // Returns the limit to which the rule itself clips the global gradient norm; 0: it does not clip.
   virtual double max_grad_norm(const OptimizerOptions&) const { return 0; }
-  // Options as the rule's kernels read them.
+  // Returns the options in the form that the rule's kernels read.
   virtual kernels::StepNumbers numbers(const OptimizerOptions& options) const = 0;
-  // True if the rule's step needs sums of squares over whole parameters, which prepare_step writes
-  // to GroupStep::squares.
+  // Returns true if the rule's step needs sums of squares over whole parameters, which prepare_step
+  // writes to GroupStep::squares.
   virtual bool sums_squares() const { return false; }
   // Run the rule's kernels for a group, prepare_step first.
   virtual void prepare_step(const GroupStep&) const {}
   virtual void step(const GroupStep& group) const = 0;
 };
 
-// Checks every option's name and range, and the rules between options.
+// Checks every option's name and range, and options against each other.
 void check_options(const UpdateRule& rule, const OptimizerOptions& options);
 
-// Returns `defaults` with the values of `changes`; an error lists the legal names if one is
-// unknown.
+// Returns `defaults` with the values of `changes`. Throws for an unknown name, with the legal ones.
 OptimizerOptions merged(const UpdateRule& rule, OptimizerOptions defaults,
                         const OptimizerOptions& changes);
 

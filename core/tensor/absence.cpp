@@ -32,7 +32,7 @@ struct Window {
 
 void check_alone(const char* what, const Tensor& x) {
   check(fills_storage(x),
-        "{}: want a dense tensor that fills memory of its own; got shape {} on {} bytes", what,
+        "{}: want a dense tensor that fills its own memory; got shape {} on {} bytes", what,
         x.shape(), storage_of(x).bytes);
 }
 
@@ -85,14 +85,14 @@ const SpreadColumns* Absence::spread() const {
 void Storage::use() {
   check(absence->refusal().empty(), "{}", absence->refusal());
   kernels::refuse_to_record("the first use of a tensor without memory",
-                            "because each replay would give it its initial numbers",
+                            "because each replay would reset it to its initial values",
                             "to run the work once before the capture");
   const std::vector<WriteOnUse> writes = absence->take_writes();
   data = allocate(device, static_cast<size_t>(bytes), tag);
-  const uint32_t before = version;  // materialising is not a change
+  const uint32_t before = version;  // the first use is not a change
   try {
     for (const auto& write : writes) write(*this);
-  } catch (...) {  // what is there now is not a value
+  } catch (...) {  // the present content is not a value
     release(device, std::exchange(data, nullptr), static_cast<size_t>(bytes), tag);
     version = before;
     absence->make_on_use(writes);
@@ -106,7 +106,7 @@ WriteOnUse write_on_use(const Tensor& x, const std::function<void(const Tensor&)
 }
 
 bool put_off(const Tensor& x, const std::function<void(const Tensor&)>& write) {
-  return storage_of(x).absence->add_write(write_on_use(x, write));  // false: its use is refused
+  return storage_of(x).absence->add_write(write_on_use(x, write));  // false: any use throws
 }
 
 bool fills_storage(const Tensor& x) {

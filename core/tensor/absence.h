@@ -1,19 +1,19 @@
-// Tensors without memory. Shape, dtype and every handle stay valid; the values are not there yet,
-// or are temporarily away:
+// Tensors without memory. Shape, dtype and every handle are valid, but the values do not exist yet,
+// or are temporarily absent:
 //
 //   Model model;
 //   { const LazyInit lazy; model = models::vit(name); }  // no memory so far
 //
 // A tensor made under LazyInit gets its memory and its initial values at its first read or write.
-// The values do not depend on LazyInit or on the order of first uses: each draw reserves its place
-// in the random stream at once. So a model that exceeds the memory of one rank can be made, and
-// then sharded tensor by tensor.
+// The values do not depend on LazyInit or on the order of first uses, because each draw reserves
+// its place in the random stream immediately. A program can thus make a model that exceeds the
+// memory of one rank, and then shard it tensor by tensor.
 //
-// Values that are still being produced (renew_on_use) arrive in the same manner: the first use of
-// the tensor waits for them.
+// renew_on_use works in the same way for values that are still being produced: the first use waits
+// for them.
 //
-// A sharded tensor keeps a flat part of its elements on this rank; the whole is restored for a use
-// and freed again. Reading or writing it while it is away is an error that says so.
+// A sharded tensor keeps a flat part of its elements on this rank. The whole is restored for a use
+// and then freed again. Reading or writing it while it is absent throws.
 #pragma once
 
 #include "core/tensor/spread_columns.h"
@@ -42,7 +42,7 @@ struct GatheredOnUse {
   WriteOnUse write;
 };
 
-// Any use is an error until take_memory: the text says so, and what to do.
+// Any use throws this text until take_memory; it includes a remedy.
 struct KeptAway {
   std::string refusal;
 };
@@ -53,13 +53,14 @@ struct KeptPart {
   ElementRange range;
 };
 
-// What a storage's first use does while it has no memory; and the part that a rank keeps, whether
-// or not the whole has memory.
+// Defines a storage's first use while it has no memory. Also holds the part that a rank keeps, with
+// or without the whole.
 class Absence {
  public:
-  // Empty unless the values are kept away.
+  // Returns the error text of any use; empty unless the values are kept away.
   const std::string& refusal() const;
-  // With an empty text the first use may allocate the memory, and nothing writes it.
+  // Keeps the values away. If the text is empty, the first use may allocate the memory,
+  // uninitialised.
   void keep_away(std::string refusal);
 
   // Adds a writer. Returns false, and adds nothing, while the values are kept away.
@@ -71,7 +72,7 @@ class Absence {
   void gather_on_use(SpreadColumns columns, WriteOnUse write) {
     state_ = GatheredOnUse{std::move(columns), std::move(write)};
   }
-  // Null unless the columns are spread and nothing was written since.
+  // Returns the spread columns; null if they are not spread or were written since.
   const SpreadColumns* spread() const;
 
   KeptPart part;
@@ -87,37 +88,35 @@ inline bool has_memory(const Tensor& x) { return x.body()->storage->has_memory()
 bool put_off(const Tensor& x, const std::function<void(const Tensor& x)>& write);
 // Returns `write` as a writer of x's storage.
 WriteOnUse write_on_use(const Tensor& x, const std::function<void(const Tensor& x)>& write);
-// Runs write(x) now, or when x is first used. `write` must own all that it needs, but hold no
-// tensor.
+// Runs write(x) now, or at x's first use. `write` must own all its data, but hold no tensor.
 template <class F>
 void write_numbers(const Tensor& x, F&& write) {
   if (has_memory(x) || !put_off(x, write)) write(x);
 }
 
-// Returns whether x is dense and alone fills a storage that the allocator made.
+// Returns true if x is dense and alone fills a storage of the allocator.
 bool fills_storage(const Tensor& x);
-// Frees the memory of x, which fills its storage, until something first reads or writes x; `write`
-// then produces its values. Raises x's version now. What `write` throws is thrown by that use and
-// by each later one.
+// Frees the memory of x, which fills its storage. The first read or write of x then calls `write`
+// to produce its values. Raises x's version now. If `write` throws, that use and each later one
+// throw the same.
 void renew_on_use(const Tensor& x, const std::function<void(const Tensor& x)>& write);
 
-// --- a tensor of which this rank keeps a part; the tensor fills its storage
-// Copies these elements of x into the kept part. It lies on device `on`; by default where the
-// previous part was, or else on x's device.
+// --- a tensor of which this rank keeps a part; the tensor fills its storage Copies these elements
+// of x into the kept part on device `on`. The default is the previous part's device, or else x's.
 void keep_part(const Tensor& x, ElementRange range, std::optional<Device> on = {});
 // Return the part, of one dimension, and its range in x; undefined and empty if there is none.
 Tensor kept_part(const Tensor& x);
 ElementRange kept_range(const Tensor& x);
-// Returns what this rank keeps of x: the part, or x itself, off the tape.
+// Returns this rank's values of x: the part, or x itself, off the tape.
 Tensor numbers_here(const Tensor& x);
-// Copies the part's elements, if there is a part, from a tensor of x's shape. Error if x is a view
-// of a tensor that is away.
+// Copies the part's elements, if there is a part, from a tensor of x's shape. Throws if x is a view
+// of an absent tensor.
 void copy_to_part(const Tensor& x, const Tensor& from);
 // Frees x's storage. Until it is restored, any access to x throws `refusal`.
 void give_back_memory(const Tensor& x, const std::string& refusal);
-// Restores x's storage, uninitialised: the caller writes the values.
+// Restores x's storage, uninitialised; the caller must write the values.
 void take_memory(const Tensor& x);
-// Makes x a tensor of this dtype with the same kept part, converted. The whole stays away.
+// Makes x a tensor of this dtype with the same kept part, converted. The whole stays absent.
 void convert_part_(const Tensor& x, DType dtype);
 
 }  // namespace booster

@@ -23,7 +23,7 @@ bool is_channels_last(const Tensor& x) {
   if (x.ndim() != 4) return false;
   const Shape &shape = x.shape(), &strides = x.strides();
   if (shape[1] == 1 || strides[1] != 1 || x.is_contiguous()) return false;
-  int64_t inner = shape[1];  // the least allowed stride of the next dimension
+  int64_t inner = shape[1];  // smallest allowed stride of the next dimension
   for (const int dim : {3, 2, 0}) {
     if (shape[dim] == 1) continue;
     if (strides[dim] < inner) return false;

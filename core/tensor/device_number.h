@@ -11,8 +11,8 @@ inline void check_device_number(const char* what, const Tensor& x, DType dtype) 
         name_of(x.dtype()), x.shape(), name_of(dtype));
 }
 
-// Return a kernel's pointer to an optional number: null for an undefined tensor. Error unless it is
-// one f32, or one f64.
+// Return a kernel's pointer to an optional number: null for an undefined tensor. Throws unless it
+// is one f32, or one f64.
 inline const float* device_float(const Tensor& x) {
   if (!x.defined()) return nullptr;
   check_device_number("device_float", x, DType::f32);

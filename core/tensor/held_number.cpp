@@ -35,7 +35,7 @@ void check_held(const char* op, double number, DType dtype) {
   const double kept = is_floating(dtype) ? number : std::trunc(number);
   if (is_special || dtype == DType::boolean || (number >= range.least && kept <= range.most))
     return;
-  fail("{}: the dtype does not hold the number; got {} for {}, want {} to {}", op, number,
+  fail("{}: the number is outside the dtype's range; got {} for {}, want {} to {}", op, number,
        name_of(dtype), range.least, range.most);
 }
 

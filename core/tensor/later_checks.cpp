@@ -15,7 +15,7 @@ struct LaterCheck {
   std::function<void(int64_t)> raise;
 };
 
-// A thread that defers more checks than this without a read runs them at once, and waits.
+// A thread that defers more checks than this without a read runs them immediately, and waits.
 constexpr size_t most = 256;
 
 std::vector<LaterCheck>& later_checks() {
@@ -23,7 +23,7 @@ std::vector<LaterCheck>& later_checks() {
   return all;
 }
 
-// Not item(), which would run the deferred checks.
+// Reads without item(), which would run the deferred checks.
 int64_t read(const Tensor& found) {
   int64_t number = -1;
   kernels::device_copy(&number, {}, found.data(), found.device(), sizeof number);

@@ -22,7 +22,8 @@ std::vector<Step> steps_of(const Tensor& x) {
   return steps;
 }
 
-// Returns true if each step exceeds all that the shorter steps reach, so that no two elements meet.
+// Returns true if each step exceeds the reach of the shorter steps, so that no two elements share
+// an address.
 bool are_nested(const std::vector<Step>& steps) {
   int64_t reached = 0;
   for (const auto& [stride, size] : steps) {
@@ -32,7 +33,8 @@ bool are_nested(const std::vector<Step>& steps) {
   return true;
 }
 
-// Compares the address of every element; for the rare views whose steps are not nested.
+// Returns true if two elements share an address. Compares all addresses, for the rare views whose
+// steps are not nested.
 bool do_elements_meet(const std::vector<Step>& steps) {
   std::vector<int64_t> places = {0};
   for (const auto& [stride, size] : steps) {
@@ -71,8 +73,8 @@ void check_places_apart(const char* op, const Tensor& x) {
   if (are_nested(steps)) return;
   if (steps.front().stride == 0 || do_elements_meet(steps))
     fail(
-        "{}: several elements of the tensor that is written lie at one place in memory; got shape "
-        "{} with strides {}, want a clone()",
+        "{}: several elements of the written tensor share one address; got shape {} with strides "
+        "{}, want a clone()",
         op, x.shape(), x.strides());
 }
 

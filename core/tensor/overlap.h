@@ -1,5 +1,5 @@
-// Checks of two things that forbid an in-place write: several elements at one address, and elements
-// that the same call has yet to read.
+// Checks of two obstacles to an in-place write: several elements at one address, and elements that
+// the same call has yet to read.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -10,9 +10,9 @@ namespace booster {
 // each of them more than once, or to another element's value.
 void check_places_apart(const char* op, const Tensor& x);
 
-// Returns true if writing `target` element by element may change elements of `source` that are
-// still to be read: they share memory, and are not the same view. Interleaved views, such as the
-// columns of a matrix, count as well.
+// Returns true if writing `target` element by element may change unread elements of `source`: they
+// share memory, and are not the same view. Interleaved views, such as the columns of a matrix,
+// count as well.
 bool is_source_written(const Tensor& target, const Tensor& source);
 
 }  // namespace booster

@@ -29,7 +29,7 @@ Shape Shape::dense_strides() const {
 }
 
 void Shape::refuse_too_large() const {
-  fail("shape: more elements than 64 bits count; got {}", *this);
+  fail("shape: the number of elements exceeds 64 bits; got {}", *this);
 }
 
 std::string Shape::to_string() const {
@@ -59,13 +59,13 @@ int64_t dense_bytes(const char* op, const Shape& shape, DType dtype) {
     exceeds |= __builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes);
     has_none |= size == 0;
   }
-  check(!exceeds, "{}: more bytes than 64 bits count; got shape {} of {}", op, shape,
+  check(!exceeds, "{}: the number of bytes exceeds 64 bits; got shape {} of {}", op, shape,
         name_of(dtype));
   return has_none ? 0 : bytes;
 }
 
 int normal_dim(const char* op, int64_t dim, int ndim) {
-  check(ndim > 0, "{}: a tensor without dimensions has none to name; got {}", op, dim);
+  check(ndim > 0, "{}: the tensor has no dimensions; got dimension {}", op, dim);
   check(dim >= -ndim && dim < ndim, "{}: dimension out of range; got {}, want {} to {}", op, dim,
         -ndim, ndim - 1);
   return static_cast<int>(dim < 0 ? dim + ndim : dim);

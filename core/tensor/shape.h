@@ -1,4 +1,4 @@
-// Sizes or strides of a tensor: up to eight values stored in place, so that shapes never touch the
+// Sizes or strides of a tensor: up to eight values stored in place, so that shapes never use the
 // heap.
 #pragma once
 
@@ -29,7 +29,7 @@ class Shape {
   int64_t& operator[](int i) { return sizes_[i]; }
   const int64_t* begin() const { return sizes_; }
   const int64_t* end() const { return sizes_ + n_; }
-  // Throws for a shape without dimensions.
+  // Returns the last size. Throws for a shape without dimensions.
   int64_t back() const {
     check(n_ > 0, "shape: no last size; got a shape without dimensions");
     return sizes_[n_ - 1];
@@ -39,7 +39,7 @@ class Shape {
   void insert(int at, int64_t size);
   void erase(int at);
 
-  // Product of all sizes; 1 for a scalar. Throws if it exceeds 64 bits.
+  // Returns the product of all sizes; 1 for a scalar. Throws if it exceeds 64 bits.
   int64_t numel() const {
     int64_t n = 1;
     bool exceeds = false;
@@ -48,7 +48,7 @@ class Shape {
       refuse_too_large();
     return n;
   }
-  // Returns the strides of a dense row-major tensor of this shape. Errors as for numel, ignoring
+  // Returns the strides of a dense row-major tensor of this shape. Throws as numel does, ignoring
   // sizes of 0.
   Shape dense_strides() const;
   std::vector<int64_t> to_vector() const { return {begin(), end()}; }
@@ -71,19 +71,19 @@ class Shape {
 // that names `op`.
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
 
-// Returns the bytes of a dense tensor. Throws an error that names `op` for a negative size, and for
-// more bytes than 64 bits count, ignoring sizes of 0.
+// Returns the bytes of a dense tensor. Throws an error that names `op` for a negative size, and if
+// the number of bytes exceeds 64 bits, ignoring sizes of 0.
 int64_t dense_bytes(const char* op, const Shape& shape, DType dtype);
 
 // Maps a dimension in [-ndim, ndim) to [0, ndim). Throws an error that names `op` for any other.
 int normal_dim(const char* op, int64_t dim, int ndim);
-// As above, for functions that, as in torch, take a tensor without dimensions as a vector of one
-// element. For it, 0 and -1 give 0, a dimension that its shape does not have.
+// The same for functions that, as in torch, treat a tensor without dimensions as a vector of one
+// element. For such a tensor, 0 and -1 give 0, although its shape has no dimension.
 int normal_dim_or_only(const char* op, int64_t dim, int ndim);
 
-// --- A range of a tensor's elements by number.
+// --- A range of a tensor's elements by index.
 
-// Elements [begin, end) of a tensor in row-major order; may be none.
+// Elements [begin, end) of a tensor in row-major order; may be empty.
 struct ElementRange {
   int64_t begin = 0, end = 0;
 
@@ -96,7 +96,7 @@ struct ElementRange {
 
 }  // namespace booster
 
-// Lets check() take a shape as an argument, so that it is formatted only for an error.
+// Lets check() take a shape as an argument, which is formatted only for an error.
 template <>
 struct fmt::formatter<booster::Shape> {
   constexpr auto parse(format_parse_context& context) { return context.begin(); }

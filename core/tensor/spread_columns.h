@@ -1,7 +1,6 @@
-// Tensors whose columns, the last dimension, are spread over ranks: each rank has some of them.
-// Shape and dtype are the whole tensor's, which has no memory at first. When something reads it,
-// the ranks gather it, and it becomes an ordinary tensor. Code that can work on parts asks for this
-// rank's part first.
+// Tensors whose columns (the last dimension) are spread over ranks. Shape and dtype are the whole
+// tensor's, which has no memory at first. The first read makes the ranks gather it, and it becomes
+// an ordinary tensor. Code that can work on parts queries this rank's part first.
 #pragma once
 
 #include "core/tensor/shape.h"
@@ -25,14 +24,14 @@ class ColumnRanks {
 };
 
 struct SpreadColumns {
-  Tensor part;  // undefined: the tensor is not spread, or no longer
+  Tensor part;  // undefined: the tensor is not spread, or no longer spread
   std::shared_ptr<const ColumnRanks> ranks;
 };
 
-// Off the tape. The part is dense, and must not be written from now on.
+// Makes a spread tensor, off the tape. The part is dense; do not write it afterwards.
 Tensor spread_over_ranks(const SpreadColumns& columns);
-// Returns what x was spread from, as long as nothing has read or written it; the part has x's shape
-// except for the columns. Works for views that only split or merge dimensions before the last.
+// Returns x's spread columns until something reads or writes x. The part has x's shape except for
+// the columns. Works for views that only split or merge dimensions before the last.
 SpreadColumns spread_columns(const Tensor& x);
 
 }  // namespace booster

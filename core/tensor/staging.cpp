@@ -21,14 +21,14 @@ using kernels::Event;
 struct StagingBuffer {
   void* data = nullptr;
   size_t bytes = 0;
-  std::shared_ptr<Event> until;  // the end of its last use; null: free now
+  std::shared_ptr<Event> until;  // end of its last use; null: free now
 };
 
 // The buffers that are not in use.
 class FreeBuffers {
  public:
-  // Takes a buffer of at least that size, and at most twice as large, that `fits`; empty if there
-  // is none.
+  // Takes a buffer that `fits`, at least that large and at most twice as large; empty if there is
+  // none.
   template <class Fits>
   StagingBuffer take(size_t bytes, Fits&& fits) {
     const auto found = std::ranges::find_if(buffers_, [&](const StagingBuffer& each) {
@@ -54,7 +54,7 @@ size_t bytes_of(const Shape& shape, DType dtype) {
 
 struct Staging::Buffers {
   Buffers(Device on, MemoryTag use) : device(on), tag(use), cuda(kernels::cuda_module_for(on)) {}
-  // Tensors hold a reference, so only copies can still use a buffer.
+  // Frees the buffers. Tensors hold a reference, so only copies can still use a buffer.
   ~Buffers() {
     for (const StagingBuffer& each : of_host.all()) {
       try {
@@ -73,7 +73,7 @@ struct Staging::Buffers {
     buffer.until = std::move(copies.extract(data).mapped());
     of_host.give(std::move(buffer));
   }
-  // Kernels that read it may still be queued.
+  // Takes back GPU memory, which queued kernels may still read.
   void give_of_device(void* data, size_t bytes) {
     StagingBuffer buffer{data, bytes, nullptr};
     try {
@@ -89,13 +89,13 @@ struct Staging::Buffers {
   const CudaModule& cuda;
   std::mutex mutex;
   FreeBuffers of_host, of_device;
-  // By buffer of the host in use: the last copy from it, null before the first.
+  // The last copy from each host buffer in use; null before the first.
   std::map<void*, std::shared_ptr<Event>> copies;
 };
 
 Staging::Staging(Device device, MemoryTag tag) : buffers_(std::make_shared<Buffers>(device, tag)) {}
 
-// Skips buffers that are still being copied: the host does not wait.
+// Returns a host buffer; skips those that are still being copied, so that the host does not wait.
 Tensor Staging::to_fill(const Shape& shape, DType dtype) const {
   const size_t bytes = bytes_of(shape, dtype);
   StagingBuffer buffer;
@@ -117,9 +117,9 @@ Tensor Staging::to_fill(const Shape& shape, DType dtype) const {
 }
 
 Tensor Staging::on_device(const Tensor& filled) const {
-  kernels::refuse_to_record("a batch's copy to a GPU", "because a replay would not copy anew",
-                            "a tensor that is there before the capture, and copy_ before each "
-                            "replay");
+  kernels::refuse_to_record(
+      "a batch's copy to a GPU", "because a replay would not copy anew",
+      "a tensor that exists before the capture, and copy_ before each replay");
   const size_t bytes = bytes_of(filled.shape(), filled.dtype());
   const Device device = buffers_->device;
   StagingBuffer target;

@@ -1,7 +1,7 @@
-// Storage and TensorBody: what a Tensor's handle refers to. Programs use tensor.h; this header is
-// for the library, whose inline accessors of tensors need it.
+// Storage and TensorBody: the objects to which a Tensor's handle refers. Programs use tensor.h;
+// this header is for the library, whose inline accessors of tensors need it.
 //
-// Reference counts are atomic. All else follows a tensor's rule: one thread at a time.
+// Reference counts are atomic. Otherwise a tensor's rule holds: one thread at a time.
 #pragma once
 
 #include "core/tensor/memory/memory_report.h"
@@ -73,14 +73,14 @@ class WorkRecorder;  // core/tensor/work_recorder.h
 // detect a changed saved value.
 struct Storage : Counted {
   Storage(Device device, int64_t bytes);
-  // Storage that has no memory yet.
+  // Makes a storage that has no memory yet.
   Storage(Device device, int64_t bytes, std::unique_ptr<Absence> absence);
-  // Memory owned by the caller; `owner` is called when the last tensor releases it.
+  // Wraps memory owned by the caller. Calls `owner` when the last tensor releases it.
   Storage(Device device, void* data, int64_t bytes, std::function<void()> owner);
   ~Storage() override;
 
   bool has_memory() const { return data || bytes == 0; }
-  // Allocates its memory and writes its initial values; throws if the memory is kept away.
+  // Allocates its memory and writes its initial values. Throws if the memory is kept away.
   void use();
 
   void* data = nullptr;
@@ -93,8 +93,8 @@ struct Storage : Counted {
   WorkRecorder* maker = nullptr;     // recorder of the work that made it, until recorded
 };
 
-// Number of threads that record work now (core/tensor/capture). The two functions below report uses
-// and changes to their recorders.
+// Number of threads that are recording work (core/tensor/capture). The two functions below report
+// uses and changes to their recorders.
 extern std::atomic<int> recording_threads;
 void note_use(const Reference<Storage>& storage);
 void note_change(const Reference<Storage>& storage);
@@ -127,7 +127,7 @@ struct TensorBody : Counted {
   Shape shape;
   Shape strides;
   DType dtype = DType::f32;
-  bool is_detached = false;  // by detach(): a write to it leaves other tapes alone
+  bool is_detached = false;  // by detach(): a write to it does not affect other tapes
   std::unique_ptr<Tracking> tracking;
 };
 

@@ -57,7 +57,7 @@ kernels::View Tensor::view() const {
 
 void Tensor::check_host_access(DType wanted) const {
   check(defined(), "data: tensor is undefined");
-  check(dtype() == wanted, "data: wrong type; tensor is {}, asked for {}", name_of(dtype()),
+  check(dtype() == wanted, "data: wrong type; got {1}, want {0}, the tensor's", name_of(dtype()),
         name_of(wanted));
   check(device().type == DeviceType::cpu,
         "data: tensor is not on the CPU; use to(Device{{}}) first");
@@ -66,13 +66,14 @@ void Tensor::check_host_access(DType wanted) const {
 }
 
 namespace {
-// Throws for what the dtype would change: a fraction would be cut off, a number become true.
+// Throws for values that the dtype would change: fractions would be truncated, and numbers become
+// true.
 void check_keeps_dtype(const char* op, const Tensor& x, DType other, double factor) {
   const bool is_whole = factor == std::floor(factor) && std::abs(factor) < 0x1p63;
   const bool stays_whole = !is_floating(other) && is_whole;
   const bool stays_bool = x.dtype() != DType::boolean || other == DType::boolean;
   check(is_floating(x.dtype()) || (stays_whole && stays_bool),
-        "{}: a result in place keeps its dtype; got {} with {} and factor {}, want a floating "
+        "{}: an in-place result keeps its dtype; got {} with {} and factor {}, want a floating "
         "tensor",
         op, name_of(x.dtype()), name_of(other), factor);
 }
@@ -86,17 +87,17 @@ void Tensor::check_in_place(const char* op, const Tensor& source) const {
   if (!grad_enabled() || !is_floating(dtype())) return;
   if (!requires_grad() && !is_tracked(source)) return;
   check(!requires_grad() || !body_->tracking->is_leaf(),
-        "{}: a leaf that requires gradients is not changed in place; got grad mode on, want a "
-        "NoGradGuard (or detach())",
+        "{}: a leaf that requires gradients cannot change in place; got grad mode on, want a "
+        "NoGradGuard or detach()",
         op);
   check(body_->is_detached || body_->storage->references() == 1,
-        "{}: gradients do not follow a change of memory that another tensor shares, such as a view "
-        "or what a gradient needs; got grad mode on, want a NoGradGuard, detach() of the source or "
-        "a function that returns its result (add, cat, where, scatter)",
+        "{}: the tape cannot record an in-place change of memory that another tensor shares, such "
+        "as a view or a saved tensor; got grad mode on, want a NoGradGuard, detach() of the source "
+        "or a function that returns its result (add, cat, where, scatter)",
         op);
   check(!is_tracked(source) || source.device() == device(),
-        "{}: gradients do not follow a copy to another device; got grad mode on, want detach() of "
-        "the source",
+        "{}: the tape cannot record an in-place copy from another device; got grad mode on, want "
+        "detach() of the source",
         op);
 }
 
@@ -147,8 +148,8 @@ Tensor& Tensor::fill_(double value) {
 
 namespace {
 
-// Returns a view of `from`, as large as `to`. It shows a copy if the call would read what it has
-// written.
+// Returns a view of `from`, as large as `to`. It views a copy if the call would read elements that
+// it has already written.
 Tensor widened(const char* op, const Tensor& from, const Tensor& to) {
   const Shape& shape = to.shape();
   check(broadcast_shapes(op, from.shape(), shape) == shape,
@@ -270,7 +271,7 @@ Tensor arange_there(int64_t n, TensorOptions options) {
 
 Tensor arange(int64_t n, TensorOptions options) {
   check(n >= 0, "arange: negative length; got {}", n);
-  check(options.dtype != DType::boolean, "arange: want a dtype of numbers; got bool");
+  check(options.dtype != DType::boolean, "arange: wrong dtype; got bool, want a dtype of numbers");
   note_counting(n);
   if (options.device != Device{} && n > 0) return arange_there(n, options);
   Tensor values = empty({n}, {.dtype = DType::i64});
@@ -281,7 +282,8 @@ Tensor arange(int64_t n, TensorOptions options) {
 // Counts each half from its own end, so that both ends are exact.
 Tensor linspace(double first, double last, int64_t n, TensorOptions options) {
   check(n >= 0, "linspace: negative length; got {}", n);
-  check(options.dtype != DType::boolean, "linspace: want a dtype of numbers; got bool");
+  check(options.dtype != DType::boolean,
+        "linspace: wrong dtype; got bool, want a dtype of numbers");
   for (const double end : {first, last}) check_held("linspace", end, options.dtype);
   const double step = n > 1 ? (last - first) / static_cast<double>(n - 1) : 0;
   std::vector<double> values(static_cast<size_t>(n));
@@ -295,7 +297,7 @@ Tensor linspace(double first, double last, int64_t n, TensorOptions options) {
 template <class T>
 Tensor from_vector(const std::vector<T>& values, const Shape& shape) {
   check(static_cast<int64_t>(values.size()) == shape.numel(),
-        "from_vector: number of values does not fit the shape; got {}, want {} for {}",
+        "from_vector: number of values does not match the shape; got {}, want {} for {}",
         values.size(), shape.numel(), shape);
   Tensor x = empty(shape, {.dtype = dtype_of<T>()});
   T* data = static_cast<T*>(x.data());

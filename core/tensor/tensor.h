@@ -1,10 +1,9 @@
 // Tensor: the one value type. A handle to a strided view of shared storage, with a dtype, a device
 // and (for autograd) an optional tracking record.
 //
-// Copying a Tensor copies the handle, not the values; views share storage. Distinct tensors may be
-// used from distinct threads; a single tensor must be used by one thread at a time. Functions here
-// never record on the tape, except in-place changes: differentiable functions live in
-// core/autograd.
+// Copying a Tensor copies the handle, not the values; views share storage. Distinct threads may use
+// distinct tensors; use a single tensor on one thread at a time. Functions here never record on the
+// tape, except in-place changes. Differentiable functions are in core/autograd.
 #pragma once
 
 #include "core/tensor/shape.h"
@@ -67,8 +66,8 @@ class Dims {
 
 class Tensor {
  public:
-  // Undefined: has no values. Calls throw, except defined, shares_storage, view, to_string, body
-  // and same_body.
+  // Makes an undefined tensor, without values. Calls throw, except defined, shares_storage, view,
+  // to_string, body and same_body.
   Tensor() = default;
   explicit Tensor(Reference<TensorBody> body) : body_(std::move(body)) {}
   Tensor(const Tensor&) = default;
@@ -88,10 +87,10 @@ class Tensor {
   Device device() const { return body_of("device").storage->device; }
   int64_t bytes() const { return numel() * size_of(dtype()); }
   bool is_contiguous() const;
-  // True if both are views of the same storage.
+  // Returns true if both are views of the same storage.
   bool shares_storage(const Tensor& other) const;
 
-  // Pointer to the first element, on the tensor's device.
+  // Returns a pointer to the first element, on the tensor's device.
   void* data() const {
     const TensorBody& body = body_of("data");
     if (!body.storage->has_memory()) [[unlikely]]
@@ -100,14 +99,14 @@ class Tensor {
       note_use(body.storage);
     return static_cast<char*>(body.storage->data) + body.offset * size_of(body.dtype);
   }
-  // As above, typed and on the CPU. Throws if the dtype is not T's, the device is not the CPU, or
+  // The same with a type, on the CPU. Throws if the dtype is not T's, the device is not the CPU, or
   // the tensor is not contiguous.
   template <class T>
   T* data() const {
     check_host_access(dtype_of<T>());
     return static_cast<T*>(data());
   }
-  // For kernels. An undefined tensor gives a view without data, which stands for an omitted
+  // Returns a view for kernels. An undefined tensor gives a view without data, for an omitted
   // argument.
   kernels::View view() const;
 
@@ -116,16 +115,16 @@ class Tensor {
   // Returns all elements in row-major order, converted to T from any dtype and device.
   template <class T>
   std::vector<T> to_vector() const;
-  // Returns the values as text, long tensors abbreviated: "[[1, 2], [3, 4]] f32 (2, 2)".
+  // Returns the values as text, abbreviated for long tensors: "[[1, 2], [3, 4]] f32 (2, 2)".
   std::string to_string() const;
   friend std::ostream& operator<<(std::ostream& stream, const Tensor& x);
 
-  // In-place changes. As in torch, they are recorded while gradients are on. If the tensor is a
-  // result on the tape, or what the call reads requires gradients, the tensor becomes the call's
-  // result. Errors then: a leaf that requires gradients; memory that another tensor shares (a view,
-  // or what a gradient needs), unless this tensor was detached from it; a source on another device.
-  // Within NoGradGuard nothing is recorded.
-  Tensor& fill_(double value);  // throws for a number that the dtype does not hold
+  // Change the tensor in place. As in torch, the tape records them while gradients are on. If the
+  // tensor is a result on the tape, or the source requires gradients, the tensor becomes the call's
+  // result. The calls then throw for a leaf that requires gradients, for memory that another tensor
+  // shares (a view or a saved tensor) unless this tensor was detached from it, and for a source on
+  // another device. NoGradGuard turns recording off.
+  Tensor& fill_(double value);  // throws for a number outside the dtype's range
   Tensor& zero_() { return fill_(0); }
   Tensor& copy_(const Tensor& from);  // any dtype, device; from broadcasts to this shape
   Tensor& add_(const Tensor& other, double factor = 1);
@@ -155,9 +154,9 @@ class Tensor {
   // Returns element or slice `index` of the first dimension, from the end if negative; recorded
   // (select).
   Tensor operator[](int64_t index) const;
-  // Returns a part, as Python's brackets do: x[{Slice(1, {}, 2), 0}] (core/autograd/functions.h).
+  // Returns a part, like Python's brackets: x[{Slice(1, {}, 2), 0}] (core/autograd/functions.h).
   Tensor operator[](std::initializer_list<Index> places) const;
-  // As above for one tensor: a mask (bool) or positions (i64).
+  // The same for one tensor: a mask (bool) or positions (i64).
   Tensor operator[](const Tensor& places) const;
   // Returns a dense copy in fresh memory; recorded. detach().clone() is a copy without history.
   Tensor clone() const;
@@ -192,11 +191,11 @@ class Tensor {
   Tensor cumsum(int64_t dim) const;
   Tensor matmul(const Tensor& other) const;
   Tensor reshape(const Shape& shape) const;
-  // Throws where strides allow no view, as in PyTorch.
+  // Returns a view of this shape. Throws if the strides allow no view, as in PyTorch.
   Tensor view(const Shape& shape) const;
   Tensor flatten(int64_t start_dim = 0, int64_t end_dim = -1) const;
   Tensor transpose(int64_t dim0, int64_t dim1) const;
-  // For at most two dimensions.
+  // Returns the transpose; for at most two dimensions.
   Tensor t() const;
   Tensor permute(const std::vector<int>& order) const;
   Tensor expand(const Shape& shape) const;
@@ -239,14 +238,14 @@ struct NoGradGuard : GradMode {
   NoGradGuard() : GradMode(false) {}
 };
 
-// --- making tensors. Throws for a negative size, for more bytes than 64 bits count, and for a
-// number that the dtype does not hold. As in torch, integer dtypes cut off fractions, any number
-// except 0 is true, and f16 and bf16 hold infinity for large numbers.
+// --- making tensors. These throw for a negative size, for more bytes than 64 bits can count, and
+// for a number outside the dtype's range. As in torch, integer dtypes truncate fractions, any
+// number except 0 is true, and large numbers become infinity in f16 and bf16.
 Tensor empty(const Shape& shape, TensorOptions options = {});
 Tensor zeros(const Shape& shape, TensorOptions options = {});
 Tensor ones(const Shape& shape, TensorOptions options = {});
 Tensor full(const Shape& shape, double value, TensorOptions options = {});
-// 0, 1, ..., n - 1
+// Returns 0, 1, ..., n - 1.
 Tensor arange(int64_t n, TensorOptions options = {.dtype = DType::i64});
 // Returns the position, in the whole sequence, of the first of `tokens` consecutive tokens, for a
 // module that needs positions; 0 if these are all. Where ranks share tokens (docs/parallelism.md),
@@ -255,11 +254,12 @@ Tensor arange(int64_t n, TensorOptions options = {.dtype = DType::i64});
 int64_t first_token(int64_t tokens);
 // n values at equal distances, both ends included; only the first if n is 1.
 Tensor linspace(double first, double last, int64_t n, TensorOptions options = {});
-// Fresh dense memory with x's shape, dtype and device.
+// Returns new dense memory with x's shape, dtype and device.
 Tensor empty_like(const Tensor& x);
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
-// Copies values; throws if their number does not fit the shape. The dtype is T's.
+// Makes a tensor with a copy of the values. Throws if their number does not match the shape. The
+// dtype is T's.
 template <class T>
 Tensor from_vector(const std::vector<T>& values, const Shape& shape);
 Tensor scalar(double value, TensorOptions options = {});
@@ -267,11 +267,11 @@ Tensor scalar(double value, TensorOptions options = {});
 Tensor from_memory(void* data, const Shape& shape, TensorOptions options,
                    std::function<void()> owner = {});
 
-// --- tensors that get memory and initial values at their first use; absence.h says how
-// While it lives, tensors that this thread makes have no memory until they are used:
+// --- tensors that get memory and initial values at their first use (absence.h) Makes this thread's
+// new tensors have no memory until their first use, while it lives:
 //   Model model;
 //   { const LazyInit lazy; model = models::vit(name); }        // no memory so far
-// Their values are as without it, in whatever order they are first used.
+// Their values are the same as without it, for any order of first uses.
 class LazyInit {
  public:
   LazyInit();
@@ -293,12 +293,12 @@ struct NamedTensor {
 
 using Parameters = std::vector<NamedTensor>;
 
-// True for a dotted name that is `part` or lies below it: "encoder.norm" lies in "encoder".
+// Returns true for a dotted name that is `part` or lies below it: "encoder.norm" lies in "encoder".
 inline bool lies_in(const std::string& name, const std::string& part) {
   return name == part || (name.starts_with(part) && name[part.size()] == '.');
 }
 
-// One number that is read only when it is converted to double, which waits for the device. Shares
+// One number on the device. Converting it to double reads it, which waits for the device. Shares
 // the given tensor, which must not be written afterwards.
 class DeviceNumber {
  public:
@@ -315,7 +315,7 @@ namespace untracked {
 // Returns a view with any shape, strides and offset (in elements, from the start of the storage).
 // Throws if it leaves the storage.
 Tensor strided(const Tensor& x, const Shape& shape, const Shape& strides, int64_t offset);
-// One size may be -1. Returns a view where strides allow, else a copy.
+// Returns a view if the strides allow one, else a copy. One size may be -1.
 Tensor reshape(const Tensor& x, const Shape& shape);
 Tensor permute(const Tensor& x, const std::vector<int>& order);
 Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1);

@@ -17,11 +17,10 @@ int64_t first_token(int64_t tokens) {
   if (now.all == 0) return 0;
   uses_so_far.asked = true;
   if (tokens == now.all) return 0;
-  check(
-      tokens == now.here,
-      "first_token: ranks share the tokens of a sequence here; got {} tokens, want the {} of this "
-      "rank or all {}",
-      tokens, now.here, now.all);
+  check(tokens == now.here,
+        "first_token: wrong number of tokens, since ranks share the sequence; got {}, want the {} "
+        "of this rank or all {}",
+        tokens, now.here, now.all);
   return now.first;
 }
 

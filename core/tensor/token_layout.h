@@ -2,7 +2,7 @@
 // sequence (docs/parallelism.md). For plugins that do so, and for code that runs parts of a pass
 // again. Modules ask first_token() (core/tensor/tensor.h).
 //
-// Each thread has a layout of its own.
+// Each thread has its own layout.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct TokenLayout {
 TokenLayout set_token_layout(const TokenLayout& layout);
 const TokenLayout& token_layout();
 
-// Events on this thread since the last call: a layout was set; and under that layout, a module
-// called first_token(), or counted from 0 to this rank's number of tokens (arange).
+// Events on this thread since the last call: a layout was set, and a module under it called
+// first_token(), or called arange with this rank's number of tokens.
 struct TokenUses {
   bool was_set = false, asked = false, counted = false;
 };

@@ -24,16 +24,18 @@ Shape resolve(const Tensor& x, const Shape& wanted) {
           wanted);
     return shape;
   }
-  check(known > 0, "reshape: beside a size of 0 any size fits -1; got {} to {}", x.shape(), wanted);
+  check(known > 0, "reshape: -1 is ambiguous together with a size of 0; got {} to {}", x.shape(),
+        wanted);
   check(x.numel() % known == 0,
-        "reshape: no size fits -1; got {} to {}, want a multiple of {} elements rather than {}",
+        "reshape: no size is possible for -1; got {} to {}, want a multiple of {} elements instead "
+        "of {}",
         x.shape(), wanted, known, x.numel());
   shape[unknown] = x.numel() / known;
   return shape;
 }
 
 // Finds strides that show x's elements in the new shape without a copy; returns false if there are
-// none. Splits each dense run of x's dimensions anew.
+// none. Splits each dense range of x's dimensions anew.
 bool window_strides(const Tensor& x, const Shape& shape, Shape& strides) {
   strides = shape.dense_strides();
   if (x.numel() == 0 || x.is_contiguous()) return true;
@@ -59,10 +61,10 @@ bool window_strides(const Tensor& x, const Shape& shape, Shape& strides) {
   return view_dim < 0;
 }
 
-// Throws for a view that leaves the storage, since it would access foreign memory.
+// Throws for a view beyond the storage, which would access other memory.
 void check_window(const Tensor& x, const Shape& shape, const Shape& strides, int64_t offset) {
-  check(shape.ndim() == strides.ndim(), "strided: want a stride for each size; got {} and {}",
-        shape, strides);
+  check(shape.ndim() == strides.ndim(),
+        "strided: sizes and strides differ in number; got {} and {}", shape, strides);
   if (dense_bytes("strided", shape, x.dtype()) == 0) return;
   int64_t first = offset, last = offset;
   bool exceeds = false;
@@ -74,7 +76,7 @@ void check_window(const Tensor& x, const Shape& shape, const Shape& strides, int
   }
   const int64_t elements = x.body()->storage->bytes / size_of(x.dtype());
   check(!exceeds && first >= 0 && last < elements,
-        "strided: the view leaves the storage; got shape {}, strides {} and offset {} in {} "
+        "strided: the view exceeds the storage; got shape {}, strides {} and offset {} in {} "
         "elements",
         shape, strides, offset, elements);
 }
@@ -111,7 +113,7 @@ Tensor permute(const Tensor& x, const std::vector<int>& order) {
   unsigned seen = 0;
   for (int i = 0; i < x.ndim(); ++i) {
     const int from = normal_dim("permute", order[i], x.ndim());
-    check(!(seen >> from & 1), "permute: dimension {} is named twice", from);
+    check(!(seen >> from & 1), "permute: dimension {} occurs twice", from);
     seen |= 1u << from;
     shape[i] = x.shape()[from];
     strides[i] = x.strides()[from];

@@ -50,7 +50,8 @@ void WorkRecorder::changed(const Reference<Storage>& storage) {
   if (storage->maker != this) changed_.try_emplace(storage.get(), storage);
 }
 
-// Keeps the maximum: a later replay may find nothing where an earlier one did.
+// Defers a check. Keeps the maximum, because a later replay may find nothing after an earlier one
+// did.
 void WorkRecorder::put_off_check(const Tensor& found, std::function<void(int64_t)> raise) {
   const Tensor worst = [&] {
     const PrivateBlocks::Pause common;

@@ -1,6 +1,6 @@
-// Notes what a thread's work does while it is recorded (captured_work.h): the memory that it makes,
-// uses and changes, and the checks that it defers. The work belongs to one thread; a tensor that it
-// made may be released on another.
+// Records a thread's captured work (captured_work.h): the memory that it makes, uses and changes,
+// and the checks that it defers. The work belongs to one thread, but another thread may release its
+// tensors.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -13,13 +13,13 @@
 
 namespace booster {
 
-// What a replay must know.
+// Data for a replay.
 struct RecordedMemory {
   std::vector<Reference<Storage>> used;     // made earlier; kept, since replays use it
-  std::vector<Reference<Storage>> changed;  // by each replay; includes what the work made
+  std::vector<Reference<Storage>> changed;  // by each replay; includes new memory of the work
 };
 struct RecordedCheck {
-  Tensor worst;  // largest result of all replays since it was -1
+  Tensor worst;  // largest result of all replays since the last reset to -1
   std::function<void(int64_t)> raise;
 };
 

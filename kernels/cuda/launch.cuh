@@ -47,7 +47,7 @@ __device__ void for_each_lane(int64_t n, Body&& body) {
   for (int64_t i = threadIdx.x; i < n; i += threads_per_block) body(i);
 }
 
-// True for the one thread that writes a block's results.
+// Returns true for the one thread that writes a block's results.
 __device__ inline bool first_lane() { return threadIdx.x == 0; }
 
 // *p = x where other blocks may store the same value at the same time.

@@ -60,7 +60,7 @@ KERNEL_FN void for_each_lane(int64_t n, Body&& body) {
   for (int64_t i = 0; i < n; ++i) body(i);
 }
 
-// True for the one lane that writes a block's results.
+// Returns true for the one lane that writes a block's results.
 KERNEL_FN bool first_lane() { return true; }
 
 // *p = x where other blocks may store the same value at the same time.

@@ -77,7 +77,7 @@ KERNEL_FN f16 to_f16(float x) {
 
 #endif
 
-// One element in any dtype as compute type C and back; integers are stored via int64_t.
+// Convert one element in any dtype as compute type C and back; integers are stored via int64_t.
 template <class C, class T>
 KERNEL_FN C load(const T* p) {
   if constexpr (__is_same(T, f16) || __is_same(T, bf16))

@@ -193,7 +193,8 @@ KERNEL_FN T softplus_(T x) {
   return (x > T(0) ? x : T(0)) + log1p_(exp_(-a));
 }
 
-// Cumulative distribution of the standard normal, the factor of exact GELU (Hendrycks and Gimpel).
+// Returns the cumulative distribution of the standard normal, the factor of exact GELU (Hendrycks
+// and Gimpel).
 KERNEL_FN double normal_cdf(double x) { return 0.5 * ::erfc(-0.70710678118654752 * x); }
 KERNEL_FN int64_t normal_cdf(int64_t x) { return int64_t(normal_cdf(double(x))); }
 // Uses the polynomial -log2(2 (1 - cdf(t))) / t. Absolute error 1e-7; exactly 0 and 1 far out.
@@ -259,8 +260,8 @@ KERNEL_FN T minimum_(T a, T b) {
   return a != a ? a : (b != b ? b : (a < b ? a : b));
 }
 
-// The part of maximum(a, b)'s gradient that goes to a: half of it if both are equal. As in PyTorch,
-// nan counts as the larger one on both sides.
+// Returns the part of maximum(a, b)'s gradient that goes to a: half of it if both are equal. As in
+// PyTorch, nan counts as the larger one on both sides.
 template <class T>
 KERNEL_FN T larger_slope(T g, T a, T b) {
   return a < b ? T(0) : (a == b ? g * T(0.5) : g);

@@ -163,8 +163,8 @@ double largest_up_to(double limit, bool is_below) {
 
 }  // namespace
 
-// Values in [low, high), even after rounding to the result's dtype; only low if that has no such
-// number.
+// Draws values in [low, high), even after rounding to the result's dtype; only low if that has no
+// such number.
 void uniform(View out, double low, double high, RandomPosition position) {
   visit_floating(out.dtype, [&](auto* type) {
     using T = __typeof__(*type);

@@ -72,7 +72,7 @@ template <class C>
   return buffer;
 }
 
-// n numbers of x as compute type C: where they lie, or converted into `buffer`.
+// Returns n numbers of x as compute type C: where they lie, or converted into `buffer`.
 template <class C>
 const C* read(const View& x, int64_t offset, int64_t stride, int64_t n, C* buffer) {
   const char* p = x.as<const char>() + offset * size_of(x.dtype);

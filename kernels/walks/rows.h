@@ -8,7 +8,7 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// A row of n parameters as compute type C, or `absent` n times if the argument is absent.
+// Returns a row of n parameters as compute type C, or `absent` n times if the argument is absent.
 template <class C>
 const C* parameter_row(const View& row, int64_t n, C absent, Scratch& scratch) {
   C* buffer = row.data && row.dtype == DTypeOf<C>::value ? nullptr : scratch.get<C>(n);
@@ -17,7 +17,8 @@ const C* parameter_row(const View& row, int64_t n, C absent, Scratch& scratch) {
   return buffer;
 }
 
-// One number of a contiguous tensor, such as a row's mean; `absent` if the argument is absent.
+// Loads one number of a contiguous tensor, such as a row's mean; `absent` if the argument is
+// absent.
 template <class C>
 C load_scalar(const View& x, int64_t i, C absent = C(0)) {
   C value = absent;
@@ -29,7 +30,7 @@ void store_scalar(const View& y, int64_t i, C value) {
   if (y.data) store_run(y.as<char>() + i * size_of(y.dtype), y.dtype, 1, &value, 1);
 }
 
-// A mean, which its tensor holds in f64 if it is to keep both numbers.
+// Loads a mean, which its tensor holds in f64 if it is to keep both numbers.
 template <class C>
 Mean<C> load_mean(const View& means, int64_t i) {
   return Mean<C>(load_scalar<double>(means, i));

@@ -1,5 +1,5 @@
 // ApexAmp: Apex's amp for custom training loops, with any number of losses, models and optimizers.
-// FP16ApexMixedPrecision (built_in.h) is the same for use with a Booster.
+// With a Booster, use FP16ApexMixedPrecision (built_in.h).
 //
 //   ApexAmp amp({.opt_level = "O2", .num_losses = 2});
 //   amp.initialize({model}, {optimizer});
@@ -8,9 +8,9 @@
 //   amp.step(optimizer);
 //
 // scale_loss leaves true gradients: unscaled, in f32, added to earlier losses' gradients. It notes
-// an overflow on the device. The next step() of each named optimizer consumes that flag; with a
-// static scale infinities are applied, as in Apex. Only state(), load() and, at verbosity 2,
-// tell_overflows() wait for the device. For one thread.
+// an overflow in a flag on the device. The next step() of each named optimizer consumes the flag.
+// With a static scale the step applies infinities, as in Apex. Only state(), load() and, at
+// verbosity 2, tell_overflows() wait for the device. For one thread.
 #pragma once
 
 #include "core/nn/module.h"
@@ -38,8 +38,8 @@ class ApexAmp {
   ~ApexAmp();
   const ApexProperties& properties() const;
 
-  // --- before initialize, for O1: an op by our name or torch's. Throw for an unknown op or a late
-  // call.
+  // --- before initialize, for O1: an op by our name or torch's. Throws for an unknown op, or after
+  // initialize.
   void register_half_function(const std::string& op);
   void register_float_function(const std::string& op);
   void register_promote_function(const std::string& op);
@@ -87,8 +87,8 @@ class ApexAmp {
   std::unique_ptr<ApexBody> body_;
 };
 
-// --- Apex's decorators for O1, as wrappers and scopes. They have an effect only while an O1 policy
-// is active, in a forward pass at that level, as Apex's do only while its handle is active.
+// --- Apex's decorators for O1, as wrappers and scopes. They have an effect only in a forward pass
+// at level O1, as Apex's do only while its handle is active.
 //
 //   auto attention = half_function(my_attention);   // floating arguments are cast to f16
 //   {

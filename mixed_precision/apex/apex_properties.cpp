@@ -77,8 +77,8 @@ std::optional<DType> cast_model_type(const Level& level, const ApexValue& value)
   const auto type = dtype("cast_model_type", value);
   if (is_o1(level) && type != DType::f32)
     refuse("cast_model_type", value,
-           "O1 casts around ops rather than the model, whose weights stay fp32; leave it out, or "
-           "use O2 or O3 to cast the model");
+           "O1 casts around ops, and the model stays fp32; leave it out, or use O2 or O3 to cast "
+           "the model");
   return type;
 }
 
@@ -86,7 +86,7 @@ bool patch_torch_functions(const Level& level, const ApexValue& value) {
   if (!value.given()) return level.patch_torch_functions;
   const bool patch = flag("patch_torch_functions", value);
   if (patch && !is_o1(level))
-    refuse("patch_torch_functions", value, "true belongs to O1 alone; use opt_level O1");
+    refuse("patch_torch_functions", value, "only O1 accepts true; use opt_level O1");
   return patch;
 }
 
@@ -94,14 +94,14 @@ std::optional<bool> keep_batchnorm_fp32(const Level& level, const ApexValue& val
   if (!value.given()) return level.keep_batchnorm_fp32;
   if (is_o1(level))
     refuse("keep_batchnorm_fp32", value,
-           "in O1 batch normalisation keeps fp32 weights by itself; leave it out");
+           "O1 always keeps fp32 weights in batch normalisation; leave it out");
   return flag("keep_batchnorm_fp32", value);
 }
 
 std::optional<bool> master_weights(const Level& level, const ApexValue& value) {
   if (!value.given()) return level.master_weights;
   if (is_o1(level))
-    refuse("master_weights", value, "in O1 the weights themselves are fp32; leave it out");
+    refuse("master_weights", value, "in O1 the weights are already fp32; leave it out");
   return flag("master_weights", value);
 }
 

@@ -28,9 +28,9 @@ struct ApexProperties {
 
   bool casts_model() const { return cast_model_type == DType::f16; }
   bool has_masters() const { return casts_model() && master_weights.value_or(false); }
-  // Whether there is anything to scale: a static scale of 1 does nothing.
+  // Returns whether there is anything to scale: a static scale of 1 does nothing.
   bool scales() const { return enabled && (loss_scale.dynamic || loss_scale.init != 1); }
-  // One line per property, in Apex's wording.
+  // Returns one line per property, in Apex's wording.
   std::vector<std::string> describe() const;
 };
 

@@ -68,7 +68,8 @@ std::vector<std::string> names_of(const std::vector<Fp8Layer>& layers,
 void check_shapes(const std::string& name, const Tensor& x, const Tensor& weight,
                   const Tensor& bias) {
   check(x.ndim() >= 1 && x.shape().back() == weight.size(1),
-        "linear: sizes do not fit in {}; got input {} and weight {}, want (..., in) and (out, in)",
+        "linear: the sizes do not match in {}; got input {} and weight {}, want (..., in) and "
+        "(out, in)",
         name, x.shape().to_string(), weight.shape().to_string());
   check(!bias.defined() || bias.shape() == Shape{weight.size(0)},
         "linear: bias of {} must be {}; got {}", name, Shape{weight.size(0)}.to_string(),
@@ -92,15 +93,15 @@ Fp8Linear::Fp8Linear(const Fp8Recipe& recipe, Fp8Format gradients,
     entries_.push_back({layer, static_cast<int64_t>(entries_.size()), {}});
 }
 
-// Looks the weight up by memory address, so that it also finds a view of a weight. It searches each
-// time, since a model may be converted after it was boosted.
+// Looks the weight up by memory address, so that it also finds a view of a weight. It searches at
+// each call, since a model may be converted after it was boosted.
 Fp8Linear::Entry* Fp8Linear::entry_of(const Tensor& weight) {
   for (Entry& entry : entries_)
     if (is_window_on(weight, entry.layer.weight)) return &entry;
   return nullptr;
 }
 
-// The magnitude always counts, since an activation checkpoint first runs forward without a tape.
+// Always counts the magnitude, since an activation checkpoint first runs forward without a tape.
 Quantized Fp8Linear::quantized_weight(Entry& entry, const Tensor& weight) {
   const int64_t index = static_cast<int64_t>(entries_.size()) + entry.index;
   if (!weight.same_body(entry.layer.weight)) return forward_.quantize(weight, index, true);
@@ -116,8 +117,8 @@ Tensor Fp8Linear::linear(const Tensor& given_x, const Tensor& weight, const Tens
   Entry* entry = entry_of(weight);
   if (!entry || given_x.dtype() == DType::f64 || weight.dtype() == DType::f64) return {};
   kernels::refuse_to_record("a linear layer in fp8",
-                            "because the host decides when its weight's codes are old",
-                            "another precision for work that is captured");
+                            "because the host decides when the weight's codes are stale",
+                            "another precision for captured work");
   Tensor x = given_x, bias = given_bias;
   apply_policy(Op::linear, {&x, &bias});
   check_shapes(entry->layer.name, x, weight, bias);

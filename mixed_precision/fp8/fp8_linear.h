@@ -5,10 +5,11 @@
 //             dw = dy^T x                                in the weight's dtype (f32)
 //             dbias = column sums of unquantized dy
 //
-// 8-bit units compute the products, or bf16 does, which holds every code exactly, with f32 sums.
-// The result is the same, up to the order of the sums. Backward keeps one byte per element. A
-// weight is quantized again when its values have changed. With delayed scaling this also happens
-// after every backward pass, since its scale may have changed. For one thread.
+// 8-bit units compute the products. Without them, bf16 units do, since bf16 holds every code
+// exactly. Sums are f32, so both results are the same up to the order of the sums. Backward keeps
+// one byte per element. A weight is quantized again when its values have changed. With delayed
+// scaling this also happens after every backward pass, since its scale may have changed. For one
+// thread.
 #pragma once
 
 #include "mixed_precision/fp8/fp8_scaling.h"
@@ -33,14 +34,15 @@ class Fp8Linear : public LinearMethod {
   // Other weights, and f64, are left to the default method.
   Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) override;
 
-  // Magnitudes of the forward tensors, or for backward of all tensors: it may have rerun parts of
-  // forward.
+  // Returns the magnitudes of the forward tensors. For backward it returns those of all tensors,
+  // since backward may have rerun parts of forward.
   Tensor maxima(Pass pass) const;
   void end_pass(Pass pass);
-  // Returns a fresh f32: not 0 if a quantized tensor was not finite since forget_non_finite().
+  // Returns a new f32. It is not 0 if any quantized tensor since forget_non_finite() was not
+  // finite.
   Tensor non_finite() const;
   void forget_non_finite();
-  // Tensors "fc1.fp8.input.scale" and so on, layer by layer.
+  // Returns the tensors "fc1.fp8.input.scale" and so on, layer by layer.
   StateDict state() const;
 
  private:

@@ -33,21 +33,21 @@ struct Quantized {
 
 class Fp8ScaleTable {
  public:
-  // One tensor per name. `amaxes` (f32, one per name) may be a view of a larger tensor.
+  // Makes an entry for each name. `amaxes` (f32, one per name) may be a view of a larger tensor.
   Fp8ScaleTable(const Fp8Recipe& recipe, Fp8Format format, std::vector<std::string> names,
                 Tensor amaxes);
 
-  // Quantizes x (f32, f16 or bf16), saturating, as the table's i-th tensor. With `note`, its
-  // magnitude counts for the next scale.
+  // Quantizes x (f32, f16 or bf16) as the table's i-th tensor; values out of range saturate. With
+  // `note`, the magnitude counts for the next scale.
   Quantized quantize(const Tensor& x, int64_t i, bool note);
   // Computes the next scales from the recorded magnitudes, and clears the magnitudes. A tensor
-  // keeps its scale if it did not occur, or if its magnitude was 0 or not finite.
+  // keeps its scale if it was not used, or if its magnitude was 0 or not finite.
   void end_pass();
-  // One f32: not 0 if a magnitude since forget_non_finite() was not finite.
+  // Returns one f32: not 0 if a magnitude since forget_non_finite() was not finite.
   const Tensor& non_finite() const { return non_finite_; }
   void forget_non_finite() { non_finite_.zero_(); }
 
-  // The i-th tensor's state that a resumed run needs, sharing memory with the table.
+  // Returns the i-th tensor's state for a resumed run. It shares memory with the table.
   StateDict state(int64_t i, const std::string& prefix) const;
 
  private:

@@ -22,8 +22,8 @@ std::vector<Original> originals_of(const std::vector<Optimizer>& optimizers) {
   return originals;
 }
 
-// A cast gives the parameter fresh memory, so the old memory can become the master, unless
-// something else refers to it.
+// Returns the parameter's old memory as master, or a copy if something else refers to it. The cast
+// gives the parameter new memory.
 Tensor as_master(const Tensor& numbers) {
   if (numbers.dtype() != DType::f32) return untracked::cast(numbers, DType::f32);
   const bool shared = numbers.body()->storage->references() > 1;
@@ -35,7 +35,8 @@ Tensor as_master(const Tensor& numbers) {
 void cast_models(const std::vector<Model>& models, const std::vector<Optimizer>& optimizers,
                  const ModelCast& cast) {
   check(is_16_bit(cast.dtype) || (cast.dtype == DType::f64 && !cast.masters),
-        "cast_model: want f16 or bf16, or f64 without masters; got {}", name_of(cast.dtype));
+        "cast_model: wrong dtype; got {}, want f16 or bf16, or f64 without masters",
+        name_of(cast.dtype));
   std::vector<Original> originals = originals_of(optimizers);
   for (const Model& model : models)
     for (const auto& [name, module] : model->named_modules())

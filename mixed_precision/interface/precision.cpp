@@ -4,8 +4,8 @@ namespace booster {
 
 void Reporter::check_only_loss(int loss_id) const {
   check(loss_id == 0,
-        "{}: loss_id is out of range; got {}, want 0: it has one scale for all losses (fp16_apex "
-        "has as many as num_losses says)",
+        "{}: loss_id is out of range; got {}, want 0: this strategy has one scale for all losses "
+        "(fp16_apex has num_losses scales)",
         name(), loss_id);
 }
 
@@ -23,7 +23,7 @@ Tensor Precision::norm_factor(Optimizer& optimizer) {
 void Precision::check_options(const ScaleLossOptions& options) const {
   check_only_loss(options.loss_id);
   check(!options.delay_overflow_check,
-        "{}: delay_overflow_check: no such choice here; want fp16_apex with num_losses > 1",
+        "{}: delay_overflow_check: not supported; want fp16_apex with num_losses > 1",
         name());
 }
 

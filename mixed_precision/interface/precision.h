@@ -1,10 +1,10 @@
 // Precision: a precision strategy, the interface between a training step and a model's dtypes.
 //
 // The base class is fp32: every method does nothing or passes its argument through. A strategy
-// overrides what it changes. A strategy does not depend on how the model is distributed: `inspect`
-// gives a local verdict, the plugin makes it global, and `update` reads the agreed verdict. One
-// object serves what one call boosted, usually one optimizer, and one thread. The calls may come in
-// any order that docs/training-step.md allows.
+// overrides the methods that it needs. A strategy does not depend on how the model is distributed:
+// `inspect` gives a local verdict, the plugin makes it global, and `update` reads the agreed
+// verdict. One object serves the models and optimizers of one boost call, and one thread. The calls
+// may come in any order that docs/training-step.md allows.
 //
 // Built-in strategies: mixed_precision/built_in.h. A strategy of your own: docs/add-a-strategy.md.
 // One that scales the loss derives from ScaledPrecision (mixed_precision/scaling/loss_scaler.h).
@@ -48,8 +48,8 @@ struct ScaleLossOptions {
   bool delay_overflow_check = false;  // neither skip nor update the scale this time
 };
 
-// Values that ranks combine by maximum: f32 on the device; undefined: none. The ranks' result is
-// written in-place, then `agreed` is called, also if there are no values.
+// Values that ranks combine by maximum: f32 on the device; undefined: none. The caller writes the
+// ranks' result in-place and then calls `agreed`, also if there are no values.
 struct SharedNumbers {
   Tensor numbers = {};
   Among among = Among::everybody;
@@ -59,15 +59,15 @@ struct SharedNumbers {
 // A loss whose backward pass begins.
 struct LossStart {
   ScaleLossOptions options = {};
-  Optimizers optimizers = {};  // those that its gradients are for
-  bool stays_local = false;    // its gradients are not exchanged: no_sync among several ranks
+  Optimizers optimizers = {};  // those that get its gradients
+  bool stays_local = false;    // ranks do not exchange its gradients: no_sync among several ranks
 };
 
 // The backward pass of one loss, or of the micro-batches of a batch. It lives until the pass has
-// ended or failed; a pass that failed does not call `end`.
+// ended or failed. A failed pass does not call `end`.
 struct LossPass {
-  // Returns the tensor that backward starts from. Called on ranks that have a loss; empty: the
-  // loss.
+  // Returns the tensor that backward starts from. Called on ranks that have a loss. If empty,
+  // backward starts from the loss.
   std::function<Tensor(const Tensor& loss)> scale = {};
   // Ends the pass. `unnamed`: optimizers that got gradients although LossStart did not name them.
   std::function<SharedNumbers(const Optimizers& unnamed)> end = {};
@@ -76,17 +76,17 @@ struct LossPass {
 // A strategy's numbers for a checkpoint, by name.
 using PrecisionNumbers = std::map<std::string, double>;
 
-// What a checkpoint holds of a strategy; here: nothing.
+// The part of a strategy that checkpoints hold; empty in this base class.
 class PrecisionState {
  public:
   virtual ~PrecisionState() = default;
-  // The names are the same at any time.
+  // Returns the numbers; their names never change.
   virtual PrecisionNumbers state() const { return {}; }
-  // Loads all values or none; throws if one is missing.
+  // Loads all values or none. Throws if one is missing.
   virtual void load(const PrecisionNumbers&) {}
-  // Returns tensors for a checkpoint, by name. They share memory with the strategy: loading writes
-  // there. A layer's tensors start with its name, by which plugins assign them to ranks
-  // (Plugin::join).
+  // Returns tensors for a checkpoint, by name. They share memory with the strategy, so loading
+  // writes there. A layer's tensors start with the layer's name; plugins use it to assign them to
+  // ranks (Plugin::join).
   virtual StateDict state_tensors() const { return {}; }
   // Returns true if state_tensors differ between ranks. Checkpoints then hold every rank's tensors,
   // and plugins do not join them.
@@ -95,25 +95,26 @@ class PrecisionState {
   virtual std::optional<DType> saved_dtype() const { return {}; }
 };
 
-// What a strategy says to users. Rank 0 prints its notes (add_note): after prepare, after each step
-// and at the end. These calls wait for the device. Here: no scale, and nothing to say.
+// A strategy's reports to users. Rank 0 prints its notes (add_note) after prepare, after each step
+// and at the end. These calls wait for the device. The base class has no scale and no notes.
 class Reporter : public NoteTaker {
  public:
   virtual ~Reporter() = default;
-  // The name in configs, notes and errors.
+  // Returns the name in configs, notes and errors.
   virtual const char* name() const = 0;
   // Returns the factor of the next loss; 1 without a loss scale. Throws for an unknown loss_id.
   virtual double loss_scale(int loss_id) const;
-  // Returns true if an overflow reduces the loss scale; skipped steps may then be the search for
-  // one.
+  // Returns true if an overflow reduces the loss scale. Skipped steps may then be part of the
+  // search for a scale.
   virtual bool seeks_scale() const { return false; }
-  // Returns what its scaler refused so far and why, as text for users; "" if nothing.
+  // Returns the scale changes that its scaler has refused, with the reasons, as text for users; ""
+  // if none.
   virtual std::string refusal() const { return ""; }
   // Adds notes on device events that the host has not read yet.
   virtual void finish_notes() {}
 
  protected:
-  // Throws unless it is 0.
+  // Throws unless loss_id is 0.
   void check_only_loss(int loss_id) const;
 };
 
@@ -122,10 +123,10 @@ class Precision : public PrecisionState, public Reporter {
   const char* name() const override { return "fp32"; }
   virtual Interaction interaction(const Layout&) const { return {}; }
 
-  // Called before a model is boosted, while it is unchanged. Throws if the options name parts that
-  // the model lacks.
+  // Throws if the options name parts that the model lacks. Called before a model is boosted, while
+  // it is unchanged.
   virtual void check_fits(const Model&) const {}
-  // Called once, when model and optimizers are boosted: casts parameters, makes masters.
+  // Casts parameters and makes masters. Called once, when model and optimizers are boosted.
   virtual void prepare(const Model&, const Optimizers&) {}
 
   // --- passes, any number of them before a step
@@ -137,9 +138,9 @@ class Precision : public PrecisionState, public Reporter {
   // Ends a forward pass on the tape. Returns values that ranks must share, such as each layer's
   // largest magnitude.
   virtual SharedNumbers end_forward() { return {}; }
-  // Begins the backward pass of one loss, or of many micro-batches. Also called on ranks that have
-  // no loss themselves. Throws if the strategy cannot do what the options require; by default for
-  // any loss_id but 0, and for delay_overflow_check.
+  // Begins the backward pass of one loss, or of many micro-batches, also on ranks without a loss.
+  // Throws for options that the strategy does not support. By default these are any loss_id except
+  // 0, and delay_overflow_check.
   virtual LossPass begin_loss(const LossStart& start);
 
   // --- gradients of one optimizer
@@ -147,7 +148,7 @@ class Precision : public PrecisionState, public Reporter {
   // Gradients of 16-bit parameters become f32; otherwise they would lose small values.
   virtual void unscale(Optimizer&) {}
   // Returns the factor that makes the optimizer's gradients in memory true: f32 on the device;
-  // undefined stands for 1.
+  // undefined means 1.
   virtual Tensor gradient_factor(const Optimizer&) const { return {}; }
   // Returns the factor that makes the norm of the gradients in memory the true norm, so that
   // clipping by norm needs no writing pass. Default: gradient_factor; if that is undefined,
@@ -155,10 +156,10 @@ class Precision : public PrecisionState, public Reporter {
   virtual Tensor norm_factor(Optimizer& optimizer);
   // Returns the local verdict before a step.
   virtual Verdict inspect(Optimizer&) { return {}; }
-  // Called when the optimizer's gradients were dropped.
+  // Handles that the optimizer's gradients were dropped.
   virtual void abandon(const Optimizer&) {}
-  // Called once all optimizers of the losses have stepped, with the verdict that all ranks agreed
-  // on: an overflow in one optimizer's gradients counts for all.
+  // Updates the scale by the verdict that all ranks agreed on, once all optimizers of the losses
+  // have stepped. An overflow in one optimizer's gradients counts for all.
   virtual void update(const Verdict&) {}
 
  protected:
@@ -173,7 +174,7 @@ using PrecisionMaker = std::function<std::unique_ptr<Precision>()>;
 
 // --- parts of strategies
 
-// torch's autocast lists for a device type and a lower dtype (f16 or bf16). Other lists:
+// Returns torch's autocast lists for a device type and a lower dtype (f16 or bf16). Other lists:
 // mixed_precision/ops/op_policies.h.
 OpPolicy torch_autocast_policy(DeviceType device, DType lower);
 
@@ -184,19 +185,20 @@ struct ModelCast {
   std::function<bool(const std::string& name, const Module& module)> keep = {};
 };
 
-// Converts a model to 16 bits: its parameters and buffers once, in-place, with f32 masters in the
-// optimizers for the parameters that they update. Other handles to its tensors see the new dtype,
-// and gradients are dropped. A step multiplies 16-bit gradients by the inverse scale in f32,
-// updates the masters and writes the 16-bit weights in the same pass. A master holds the
-// parameter's value from before the cast. A tensor used by several modules is converted unless all
-// of them are kept. Throws unless the dtype is 16-bit or, without masters, f64.
+// Converts a model's parameters and buffers to 16 bits once, in-place. Optimizers get f32 masters
+// of the parameters that they update. Other handles to its tensors see the new dtype, and gradients
+// are dropped. A step multiplies 16-bit gradients by the inverse scale in f32, updates the masters
+// and writes the 16-bit weights in the same pass. A master holds the parameter's value from before
+// the cast. A tensor used by several modules is converted unless all of them are kept. Throws
+// unless the dtype is 16-bit, or f64 without masters.
 void cast_model(const Model& model, const ModelCast& cast);
 void cast_model(const Model& model, Optimizer& optimizer, const ModelCast& cast);
 // As above, for several models and optimizers, in any combination.
 void cast_models(const std::vector<Model>& models, const std::vector<Optimizer>& optimizers,
                  const ModelCast& cast);
 
-// A keep rule: keeps batch normalisation with weight and bias, whose statistics need f32.
+// Keeps batch normalisation with weight and bias, whose statistics need f32: a rule for
+// ModelCast::keep.
 bool is_affine_batch_norm(const std::string& name, const Module& module);
 
 }  // namespace booster

@@ -38,7 +38,7 @@ OpPolicy torch_autocast_policy(DeviceType device, DType lower) {
   const OpTable& table = torch_op_table(device);
   fill(policy, [&](Op op) {
     const ListedOp* listed = table.find(torch_name_of(op));
-    // Its products are ops of ours, which are cast; its state is not cast.
+    // Its products are our ops, which are cast. Its state is not cast.
     if (listed && listed->list == "composed with a state") return OpClass::untouched;
     return listed ? listed->op_class : OpClass::untouched;
   });
@@ -70,8 +70,8 @@ OpPolicy apex_o1_policy(DeviceType device, const ApexOverrides& overrides) {
     for (const Op op : ops_called(name))
       if (policy[op] == OpClass::untouched) policy.set(op, OpClass::widen_pair);
   for (const std::string& name : overrides.floating) {
-    check(!has(overrides.half, name), "register function: {} is registered as half and as float",
-          name);
+    check(!has(overrides.half, name),
+          "register function: {} is registered both as half and as float", name);
     for (const Op op : ops_called(name)) policy.set(op, OpClass::fp32);
   }
   for (const std::string& name : overrides.half)
@@ -90,7 +90,7 @@ PaddleLevel paddle_level(const std::string& name) {
 
 namespace {
 
-// Their statistics stay f32: only the first argument decides and is cast.
+// Returns true for ops whose statistics stay f32: only the first argument decides and is cast.
 bool is_normalisation(std::string_view name) {
   return name == "batch_norm" || name == "layer_norm" || name == "sync_batch_norm";
 }
@@ -110,20 +110,21 @@ bool is_dead(const std::string& name) {
                      [&](const ListedOp& op) { return op.list == "dead" && op.name == name; });
 }
 
-// Paddle itself accepts any name silently, so that `add` for elementwise_add has no effect. Names
-// on its own lists are accepted here too, even if they have no effect: see ineffective_names.
+// Throws for unknown names. Paddle silently accepts any name, such as `add` for elementwise_add,
+// without effect. Names on Paddle's own lists are valid here even if they have no effect: see
+// ineffective_names.
 void check_custom(const char* list, const Names& names) {
   for (const std::string& name : names) {
     if (is_paddle_op(name) || is_dead(name)) continue;
     for (int i = 0; i < op_count; ++i) {
       const Op op = static_cast<Op>(i);
-      check(name != name_of(op), "{}: not an op name of Paddle's; got {} (did you mean {}?)", list,
-            name, paddle_name_of(op));
+      check(name != name_of(op), "{}: not one of Paddle's op names; got {} (did you mean {}?)",
+            list, name, paddle_name_of(op));
     }
     Names legal = paddle_op_names();
     std::erase_if(legal, is_dead);
     const std::string near = nearest_name(name, legal);
-    fail("{}: not an op name of Paddle's; got {}{}", list, name,
+    fail("{}: not one of Paddle's op names; got {}{}", list, name,
          near.empty() ? "" : fmt::format(" (did you mean {}?)", near));
   }
 }

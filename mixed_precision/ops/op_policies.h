@@ -13,10 +13,10 @@ namespace booster {
 struct ApexOverrides {
   std::vector<std::string> half = {}, floating = {}, promote = {};
 };
-// Apex O1: f16; f64 is cast like any other floating dtype. A function registered as half or float
-// is wrapped inside the lists' own wrapper and so takes precedence. A function registered as
-// promote that is also on a list receives arguments that are already cast. Throws for a name that
-// is both half and float.
+// Returns Apex's O1: f16; f64 is cast like any other floating dtype. A function registered as half
+// or float is wrapped inside the lists' own wrapper and so takes precedence. If a function
+// registered as promote is also on a list, the list casts its arguments first. Throws for a name
+// that is both half and float.
 OpPolicy apex_o1_policy(DeviceType device, const ApexOverrides& overrides = {});
 
 enum class PaddleLevel : uint8_t { O0, OD, O1, O2 };
@@ -26,10 +26,10 @@ PaddleLevel paddle_level(const std::string& name);
 struct PaddleLists {
   std::vector<std::string> white = {}, black = {};  // custom lists, in Paddle's op names
   bool use_promote = true;    // O2: false restores Paddle <= 2.4: all but black in lower
-  bool static_graph = false;  // O1: gray ops follow their arguments' producers, unlisted: f32
+  bool static_graph = false;  // O1: gray ops follow their arguments' producers; unlisted: f32
 };
-// Returns names in custom lists that are on Paddle's own lists but that no operation of Paddle
-// looks up, such as matmul, whose operation is matmul_v2.
+// Returns names in custom lists that have no effect although Paddle's own lists hold them. Example:
+// matmul, because Paddle's op looks up matmul_v2.
 std::vector<std::string> ineffective_names(const PaddleLists& lists);
 // Paddle's decision for an op by its Paddle name, in the dynamic or the static graph.
 class PaddleRules {
@@ -38,7 +38,7 @@ class PaddleRules {
   PaddleRules(PaddleLevel level, DType lower, const PaddleLists& lists = {});
 
   OpClass class_of(std::string_view name) const;
-  // Whether an op runs in f32 only because it has no 16-bit GPU kernel.
+  // Returns whether an op runs in f32 only because it has no 16-bit GPU kernel.
   bool lacks_kernel(std::string_view name) const;
   // Returns "white", "white fp16", "black", "extra black", "custom white", "custom black" or
   // "unlisted"; for the static graph also "white fp16 static" and "gray static".

@@ -1,5 +1,5 @@
 // The original op lists of torch, Apex, Paddle and fp8 training, under the original names: data
-// files in tables/. Policies, `booster list ops` and `booster explain` all derive from them.
+// files in tables/. Policies, `booster list ops` and `booster explain` derive from them.
 //
 // Tables are built once and never change; any thread may read them.
 #pragma once
@@ -14,11 +14,11 @@ namespace booster {
 
 struct ListedOp {
   std::string name;       // "softmax"
-  std::string overload;   // the overload, "int"; empty for the default one
+  std::string overload;   // overload, such as "int"; empty for the default one
   OpClass op_class;       // its list's effect on the arguments
   std::string_view list;  // the original's name of the list, "fp32_set_opt_dtype"
 
-  // True if the op itself is on no list, but an op inside it is.
+  // Returns true if the op itself is on no list, but an op inside it is.
   bool is_composed() const { return list.starts_with("composed"); }
 };
 
@@ -33,7 +33,7 @@ class OpTable {
 
   OpTable(std::string source, std::initializer_list<Group> groups);
 
-  // The lists' source, with its version.
+  // Returns the lists' source, with its version.
   const std::string& source() const { return source_; }
   const std::vector<ListedOp>& ops() const { return ops_; }
   // Returns the first row of that name, or null.
@@ -49,8 +49,8 @@ const OpTable& apex_op_table();
 const OpTable& paddle_op_table();
 const OpTable& fp8_op_table();
 
-// The systems' names for our op. If a system composes it of several ops, the name of the op that
-// decides the dtype.
+// Return the systems' names for our op. If a system composes it of several ops, the name is the one
+// of the op that decides the dtype.
 const char* torch_name_of(Op op);
 const char* paddle_name_of(Op op);
 

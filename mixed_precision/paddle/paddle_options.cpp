@@ -74,7 +74,7 @@ FP16PaddleOptions expanded(FP16PaddleOptions o) {
   return o;
 }
 
-// Throws if options that amp_configs sets are also given: it would be unclear which apply.
+// Throws if options that amp_configs sets are also given, because it would be unclear which apply.
 void check_alone(const FP16PaddleOptions& o) {
   const FP16PaddleOptions plain;
   const std::pair<const char*, bool> given[] = {
@@ -94,18 +94,19 @@ void check_alone(const FP16PaddleOptions& o) {
       {"use_dynamic_loss_scaling", o.use_dynamic_loss_scaling.has_value()}};
   for (const auto& [name, is_given] : given)
     check(!is_given,
-          "fp16_paddle: {} is given beside amp_configs, which decides it; want it in amp_configs "
-          "alone (level and dtype follow from use_pure_fp16 and use_pure_bf16)",
+          "fp16_paddle: {} is given together with amp_configs, which sets it; want it only in "
+          "amp_configs (use_pure_fp16 and use_pure_bf16 determine level and dtype)",
           name);
 }
 
-// Paddle never scales a bf16 loss dynamically, nor at all in the static interfaces.
+// Turns off scaling as Paddle does: it never scales a bf16 loss dynamically, nor at all in the
+// static interfaces.
 void settle_bf16(PaddleSettings& settings, bool is_static, bool asked) {
   if (settings.lower != DType::bf16 || !(settings.scaler.dynamic || is_static)) return;
   settings.scales = false;
   if (asked)
     settings.messages.push_back(
-        "loss scaling is off: bfloat16 has float32's range and Paddle scales float16 alone");
+        "loss scaling is off: bfloat16 has float32's range, and Paddle scales only float16");
 }
 
 PaddleSettings settled(const FP16PaddleOptions& o, bool is_static) {
@@ -116,8 +117,8 @@ PaddleSettings settled(const FP16PaddleOptions& o, bool is_static) {
                     is_static};
   for (const std::string& name : ineffective_names(settings.lists))
     settings.messages.push_back(
-        fmt::format("{} in a custom list has no effect, as in Paddle: no operation of that name "
-                    "asks (the one that multiplies matrices is matmul_v2)",
+        fmt::format("{} in a custom list has no effect, as in Paddle: no operation looks it up "
+                    "(matrix products look up matmul_v2)",
                     name));
   settings.black_varnames = o.custom_black_varnames;
   const bool pure = settings.level == PaddleLevel::O2;
@@ -150,7 +151,7 @@ PaddleSettings resolved(const FP16PaddleOptions& options) {
   if (o.use_pure_fp16) {
     const PaddleLevel level = paddle_level(o.level);
     check(level == PaddleLevel::O1 || level == PaddleLevel::O2,
-          "fp16_paddle: use_pure_fp16 = true is level O2; got level {}", o.level);
+          "fp16_paddle: use_pure_fp16 = true means level O2; got level {}", o.level);
     o.level = "O2";
   }
   return settled(o, o.use_pure_fp16);

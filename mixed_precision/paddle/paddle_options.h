@@ -1,5 +1,5 @@
-// The values to which the options of fp16_paddle resolve. The
-// same name has different defaults in each of Paddle's interfaces.
+// The values that the options of fp16_paddle resolve to. An option's default depends on the
+// interface of Paddle.
 //
 //   interface                    selected by            init   grow after  back off after  by
 //   amp.auto_cast + GradScaler   the default            65536  2000        1               0.5
@@ -34,14 +34,14 @@ struct PaddleSettings {
   LossScalePolicy scaler = {};
   std::vector<std::string> messages = {};  // for the user: behaviour that may surprise
 
-  // True for O2 without a guard: the model itself is converted.
+  // Returns true for O2 without a guard: the model itself is converted.
   bool converts_model() const { return level == PaddleLevel::O2 && !guard; }
 };
 
 // Throws for an unknown level or dtype, a number out of range, or incompatible options.
 PaddleSettings resolved(const FP16PaddleOptions& options);
 
-// All settings in one line: "level O1, dtype float16, init_loss_scaling 65536, ...".
+// Returns all settings in one line: "level O1, dtype float16, init_loss_scaling 65536, ...".
 std::string describe(const PaddleSettings& settings);
 
 }  // namespace booster

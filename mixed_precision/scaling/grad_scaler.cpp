@@ -75,7 +75,8 @@ GradScaler::GradScaler(GradScalerOptions options)
 
 Tensor GradScaler::scale(const Tensor& loss) {
   if (options_.enabled) return scaler_.scale(loss).loss;
-  check(loss.defined() && is_floating(loss.dtype()), "GradScaler::scale: want a floating loss");
+  check(loss.defined() && is_floating(loss.dtype()),
+        "GradScaler::scale: the loss is not floating; want a floating dtype");
   return loss;
 }
 
@@ -87,11 +88,11 @@ GradScaler::Entry& GradScaler::entry(const Optimizer& optimizer) {
 }
 
 void GradScaler::check_started(const char* call) const {
-  kernels::refuse_to_record("GradScaler", "because the host keeps count of its calls but scale()",
+  kernels::refuse_to_record("GradScaler", "because the host counts all calls except scale()",
                             "unscale_(), step() and update() after replay()");
   check(scaler_.started(),
-        "GradScaler::{}: no loss was scaled yet; want scale(loss) first, or, where a Booster "
-        "boosted the optimizer, booster.backward(loss, optimizer) and no GradScaler",
+        "GradScaler::{}: no loss was scaled yet; want scale(loss) first. For a boosted optimizer, "
+        "want booster.backward(loss, optimizer) and no GradScaler",
         call);
 }
 
@@ -105,8 +106,7 @@ void GradScaler::check_gradients(const Parameters& with_grad) const {
   scaler_.check_start();
   for (const auto& [name, parameter] : with_grad)
     check(parameter.grad().dtype() != DType::f16,
-          "GradScaler: attempting to unscale FP16 gradients; parameter {} is f16, want f32 "
-          "parameters, masters as fp16_naive keeps them, or step() without unscale_()",
+          "GradScaler: attempting to unscale FP16 gradients; parameter {} is f16, want f32 parameters, f32 masters (fp16_naive), or step() without unscale_()",
           name);
 }
 
@@ -122,7 +122,7 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   mine.stage = Stage::unscaled;
 }
 
-// Like torch's fused optimizers: the step itself multiplies by the inverse, in f32.
+// Steps as torch's fused optimizers do: the step itself multiplies by the inverse, in f32.
 void GradScaler::step_scaled(Optimizer& optimizer, Entry& mine) {
   scaler_.check_start();
   const Tensor& inverse = scaler_.inverse_tensor();
@@ -141,8 +141,7 @@ ScaledStepReport GradScaler::step(Optimizer& optimizer) {
   const bool unscales = entry(optimizer).stage == Stage::ready;
   check(entry(optimizer).found_inf.defined() ||
             (unscales && !optimizer.parameters_with_grad().empty()),
-        "GradScaler::step: no inf checks were recorded for this optimizer: none of its parameters "
-        "had a gradient; want a backward pass of a loss that they took part in");
+        "GradScaler::step: no inf checks were recorded for this optimizer: none of its parameters had a gradient; want a backward pass of a loss that depends on them");
   Entry& mine = entry(optimizer);
   if (unscales && has_f16_gradients(optimizer)) {
     step_scaled(optimizer, mine);
@@ -166,8 +165,7 @@ void GradScaler::update() {
       found = untracked::clone(entry.found_inf);
   }
   check(found.defined(),
-        "GradScaler::update: no inf checks were recorded prior to update; want step() or "
-        "unscale_() since the last one");
+        "GradScaler::update: no inf checks were recorded prior to update; want step() or unscale_() before each update");
   scaler_.update(found);
   entries_.clear();
 }
@@ -176,7 +174,7 @@ void GradScaler::update(double new_scale) {
   if (!options_.enabled) return;
   check_started("update");
   check(is_usable_scale(new_scale),
-        "GradScaler::update: scale must be > 0 and finite in f32, and so its inverse; got {}",
+        "GradScaler::update: scale and inverse must be > 0 and finite in f32; got {}",
         new_scale);
   scaler_.set_scale(new_scale);
   entries_.clear();

@@ -27,8 +27,7 @@ void check_law(const LossScalePolicy& policy) {
 
 void check_usable(double scale) {
   check(is_usable_scale(scale),
-        "loss scale: collapsed or out of range: f32 must hold it and its inverse, both finite and "
-        "> 0; got {}",
+        "loss scale: out of range; got {}, want it and its inverse finite and > 0 in f32",
         scale);
 }
 
@@ -73,18 +72,18 @@ std::string diagnosis(const LossScaleState& state) {
     case ScaleRefusal::none: return "";
     case ScaleRefusal::infinite:
       return fmt::format(
-          "loss scale: growth beyond what f32 holds was refused ({} times), the scale was kept; "
-          "gradients that stay finite at such a scale are zero or nearly so",
+          "loss scale: growth beyond the range of f32 was refused ({} times), and the scale was "
+          "kept; gradients that stay finite at such a scale are almost zero",
           state.refusals);
     case ScaleRefusal::collapsed:
       return fmt::format(
           "loss scale: it collapsed: back-off to a scale whose inverse is not finite was refused "
-          "({} times), the scale was kept; the loss or the parameters hold inf or nan, or the "
+          "({} times), and the scale was kept; the loss or the parameters hold inf or nan, or the "
           "learning rate is too high",
           state.refusals);
     case ScaleRefusal::at_minimum:
       return fmt::format(
-          "loss scale: overflow at the smallest scale allowed ({} times), it cannot go lower; the "
+          "loss scale: overflow at the smallest allowed scale ({} times); the "
           "loss or the parameters hold inf or nan, or the learning rate is too high",
           state.refusals);
   }
@@ -99,7 +98,7 @@ void LossScaler::check_start() const { check_usable(start_.scale); }
 
 void LossScaler::write(const LossScaleState& state) {
   kernels::device_copy(state_.data(), state_.device(), &state, Device{}, sizeof state);
-  // As update_loss_scale rounds them: infinity beyond f32.
+  // Rounds as update_loss_scale does: infinity beyond f32.
   scale_.fill_(static_cast<float>(state.scale));
   inverse_.fill_(static_cast<float>(1 / state.scale));
   ++generation_;
@@ -114,7 +113,8 @@ void LossScaler::start(Device device) {
 }
 
 ScaledLoss LossScaler::scale(const Tensor& loss) {
-  check(loss.defined() && is_floating(loss.dtype()), "LossScaler::scale: want a floating loss");
+  check(loss.defined() && is_floating(loss.dtype()),
+        "LossScaler::scale: the loss is not floating; want a floating dtype");
   start(loss.device());
   const PolicyScope no_casts(nullptr);
   return {mul(loss.dtype() == DType::f64 ? loss : cast(loss, DType::f32), scale_),
@@ -149,7 +149,7 @@ LossScaleState LossScaler::state() const {
 void LossScaler::load(const LossScaleState& state) {
   if (policy_.refuses) check_usable(state.scale);
   check(policy_.f64_scale || f32_holds(state.scale),
-        "loss scale: the saved one is not of f32; got {}", state.scale);
+        "loss scale: the saved scale is not f32; got {}", state.scale);
   start_ = state;
   ++generation_;
   if (started()) write(state);
@@ -181,7 +181,8 @@ bool has_f64(const std::vector<Tensor>& gradients) {
 
 Tensor find_non_finite(const Optimizer& optimizer, const Tensor& inverse) {
   std::vector<Tensor> gradients = optimizer.gradients();
-  // Clipping has just read all of them: its norm in f32 shows the same, except for f64 gradients.
+  // Clipping has just read all gradients. Its f32 norm shows whether they are finite, except for
+  // f64 gradients.
   const Tensor norm = optimizer.clipped_norm();
   const float* factor = device_float(inverse);
   if (norm.defined() && !has_f64(gradients)) {

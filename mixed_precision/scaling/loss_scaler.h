@@ -1,5 +1,5 @@
-// Loss scaling, at three heights: LossScaler, the core of all; GradScaler, for loops without a
-// Booster, as torch.amp.GradScaler; ScaledPrecision, the base of strategies that scale. LossScaler:
+// Loss scaling at three levels. LossScaler is the core. GradScaler, like torch.amp.GradScaler, is
+// for loops without a Booster. ScaledPrecision is the base of strategies that scale. LossScaler:
 //
 //   LossScaler scaler(loss_scale_preset("colossal"));
 //   const auto [scaled, inverse] = scaler.scale(loss);     // backward starts from `scaled`
@@ -36,14 +36,14 @@ LossScalePolicy loss_scale_preset(std::string_view name);
 
 struct ScaledLoss {
   Tensor loss;     // f32 (f64 for f64), on the tape
-  Tensor inverse;  // f32 on the device: the inverse of this scale, whatever update() does
+  Tensor inverse;  // f32 on the device: the inverse of this scale, unaffected by update()
 };
 
 class LossScaler {
  public:
   // Throws if the policy is invalid, or if it `refuses` unusable scales and its first scale is one.
   explicit LossScaler(const LossScalePolicy& policy = {});
-  // Starts from any state, unchecked; check_start() throws if it cannot be used.
+  // Starts from any state, unchecked; check_start() throws if it is unusable.
   LossScaler(const LossScalePolicy& policy, const LossScaleState& start)
       : policy_(policy), start_(start) {}
 
@@ -57,16 +57,16 @@ class LossScaler {
   // Puts the state on the device, where it stays. The first scale() does so if needed.
   void start(Device device);
   bool started() const { return scale_.defined(); }
-  // The current scale and its inverse, f32 on the device; undefined before start(). update() writes
-  // them in-place, so that a captured step can be replayed. Clone a value that must outlive an
-  // update.
+  // Returns the current scale and its inverse, f32 on the device; undefined before start().
+  // update() writes them in-place, so that a captured step can be replayed. Clone a value that must
+  // outlive an update.
   const Tensor& scale_tensor() const { return scale_; }
   const Tensor& inverse_tensor() const { return inverse_; }
-  // Changes whenever the scale may have changed; counted on the host only.
+  // Returns a number that changes whenever the scale may have changed. Only the host counts it.
   int64_t generation() const { return generation_; }
 
-  // Throws if the scale given last (at construction or by load) cannot be used. Reads nothing from
-  // the device: a scale that update() produces can always be used.
+  // Throws if the scale of the constructor or the last load is unusable. Reads nothing from the
+  // device, because a scale that update() produces is always usable.
   void check_start() const;
 
   const LossScalePolicy& policy() const { return policy_; }
@@ -76,13 +76,13 @@ class LossScaler {
   // --- these wait for the device
   LossScaleState state() const;
   double get_scale() const { return state().scale; }
-  // Replaces the scale; counters stay. Throws as load().
+  // Replaces the scale; counters stay. Throws as load() does.
   void set_scale(double scale);
   // What was refused since the start, or "".
   std::string diagnosis() const;
   // Throws if the scale cannot be used; nothing changes then.
   void load(const LossScaleState& state);
-  // The state by name: scale, good_steps, bad_steps.
+  // Returns the state by name: scale, good_steps, bad_steps.
   std::map<std::string, double> state_dict() const;
   // Loads all values or none; throws if one is missing or invalid.
   void load_state_dict(const std::map<std::string, double>& state);
@@ -100,7 +100,7 @@ class LossScaler {
 // --- checks of an optimizer's gradients in one pass over memory. They return a flag, one f32 on
 // the device: 1 if a gradient is not finite, before or after multiplication by `inverse`, else 0.
 
-// Only reads. An undefined `inverse` means 1.
+// Reads the gradients and changes none. An undefined `inverse` means 1.
 Tensor find_non_finite(const Optimizer& optimizer, const Tensor& inverse = {});
 // Multiplies the gradients by `inverse` in memory, which makes them true.
 Tensor unscale_gradients(const Optimizer& optimizer, const Tensor& inverse);
@@ -117,7 +117,7 @@ struct GradScalerOptions {
 class ScaledStepReport {
  public:
   explicit ScaledStepReport(Tensor found_inf = {}) : found_inf_(std::move(found_inf)) {}
-  // True if a gradient was not finite, so that nothing changed.
+  // Returns true if a gradient was not finite, so that nothing changed.
   bool skipped() const { return found_inf_.defined() && found_inf_.item() != 0; }
 
  private:
@@ -133,9 +133,9 @@ class ScaledStepReport {
 //
 // Per optimizer the calls follow a state machine (ready -> unscaled -> stepped -> update() makes
 // all ready); a call out of order throws. Differences from torch: a loss is scaled in f32 at least,
-// so a 16-bit loss with dimensions does not overflow. A scale whose inverse is not finite is
-// refused and the last usable one kept; torch corrupts parameters there. A gradient that overflows
-// when it is unscaled counts as an overflow.
+// so a 16-bit loss with dimensions does not overflow. GradScaler refuses a scale whose inverse is
+// not finite and keeps the last usable one; torch corrupts parameters in that case. A gradient that
+// overflows when it is unscaled counts as an overflow.
 class GradScaler {
  public:
   explicit GradScaler(GradScalerOptions options = {});
@@ -144,13 +144,13 @@ class GradScaler {
   // Returns loss * scale, on the tape.
   Tensor scale(const Tensor& loss);
   // Multiplies the optimizer's gradients by 1 / scale in memory and notes whether all are finite.
-  // Throws if scale() was never called, if called twice or after step, and for an f16 gradient (by
-  // name).
+  // Throws before the first scale(), for a second call, after step, and for an f16 gradient, which
+  // it names.
   void unscale_(Optimizer& optimizer);
-  // Steps unless a gradient is not finite. True gradients remain in memory, whether or not
-  // unscale_() was called. f16 gradients are allowed without unscale_(): the step reads them
-  // scaled, and small ones become 0 in memory only after it. Throws if scale() was never called, if
-  // called twice since update(), and if the optimizer has no gradient.
+  // Steps unless a gradient is not finite. True gradients remain in memory, with or without
+  // unscale_(). f16 gradients are allowed without unscale_(): the step reads them scaled, and small
+  // ones become 0 in memory only after it. Throws before the first scale(), for a second call since
+  // update(), and if the optimizer has no gradient.
   ScaledStepReport step(Optimizer& optimizer);
   // Grows the scale or backs off. Throws if no optimizer's gradients were checked since the last
   // update.
@@ -160,7 +160,7 @@ class GradScaler {
 
   bool is_enabled() const { return options_.enabled; }
   const GradScalerOptions& options() const { return options_; }
-  // Not checked, as in torch.
+  // Sets the factor; does not check it, as in torch.
   void set_growth_factor(double factor);
   void set_backoff_factor(double factor);
   void set_growth_interval(int64_t steps);
@@ -168,9 +168,9 @@ class GradScaler {
   // --- these wait for the device
   double get_scale() const;
   int64_t growth_tracker() const;
-  // What was refused since the start and why, or "".
+  // Explains the refusals since the start; "" if there are none.
   std::string diagnosis() const { return scaler_.diagnosis(); }
-  // torch's keys; empty if disabled.
+  // Returns the state under torch's keys; empty if disabled.
   std::map<std::string, double> state_dict() const;
   // Loads all values or none; throws if a key is missing.
   void load_state_dict(const std::map<std::string, double>& state);
@@ -218,8 +218,8 @@ class ScaledPrecision : public Precision {
  protected:
   struct Scaling {
     bool scales = true;  // false: neither scales nor checks, as fp32
-    // 16-bit gradients become f32 when they are unscaled in memory. Without, they are unscaled in
-    // their own dtype, where small ones become 0, as in Paddle without master gradients.
+    // True: unscaling in memory turns 16-bit gradients into f32. False: it keeps their dtype, where
+    // small ones become 0, as in Paddle without master gradients.
     bool widens = true;
   };
   explicit ScaledPrecision(LossScaler scaler) : ScaledPrecision(std::move(scaler), {}) {}

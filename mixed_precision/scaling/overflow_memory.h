@@ -9,7 +9,7 @@
 
 namespace booster {
 
-// noted = noted or found. `noted` may take over `found`, which nothing else may write.
+// noted = noted or found. `noted` may become `found` itself, so nothing else may write `found`.
 inline void note_overflow(Tensor& noted, const Tensor& found) {
   if (noted.defined()) noted.add_(found);
   else noted = found;
@@ -19,7 +19,7 @@ inline void note_overflow(Tensor& noted, const Tensor& found) {
 // gradients in memory are true.
 class OverflowMemory {
  public:
-  // Without `looks` it checks nothing, and no step is skipped.
+  // If `looks` is false it checks nothing, and no step is skipped.
   explicit OverflowMemory(bool looks) : looks_(looks) {}
 
   void note(const Optimizer& optimizer, const Tensor& found);

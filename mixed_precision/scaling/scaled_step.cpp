@@ -15,8 +15,8 @@ namespace {
 
 bool has_gradients(const Optimizer& optimizer) { return !optimizer.parameters_with_grad().empty(); }
 
-// Considers all gradients that the optimizer could have. Ranks that hold other layers thus get the
-// same answer, and use the same factor.
+// Considers all gradients that the optimizer could have. Ranks with different layers thus get the
+// same answer and use the same factor.
 bool has_16_bit_gradients(const Optimizer& optimizer) {
   return std::ranges::any_of(optimizer.parameters(), [](const NamedTensor& parameter) {
     return is_16_bit(grad_dtype(parameter.tensor));
@@ -44,13 +44,13 @@ void ScaledStep::serve(const Optimizers& optimizers) {
 ScaledStep::Entry& ScaledStep::entry(const Optimizer& optimizer) {
   for (Entry& entry : entries_)
     if (entry.optimizer == optimizer) return entry;
-  fail("loss scale: an optimizer that was not boosted with this strategy");
+  fail("loss scale: unknown optimizer; want one that was boosted with this strategy");
 }
 
 void ScaledStep::check_known(const Entry& entry) {
   check(entry.gradients != Gradients::unknown || !has_gradients(entry.optimizer),
-        "loss scale: there are gradients of a loss that was not scaled; want "
-        "booster.backward(loss, optimizer), or zero_grad before it");
+        "loss scale: an optimizer has gradients of an unscaled loss; want booster.backward(loss, "
+        "optimizer), or zero_grad before it");
 }
 
 void ScaledStep::begin() {

@@ -1,11 +1,11 @@
 // The loss-scaled part of a training step, shared by fp16, fp16_naive, fp16_apex and fp16_paddle.
 //
 // Gradients in memory are the true ones times a scale. Each optimizer's entry notes that scale when
-// a backward pass begins, so that a later growth cannot make the step divide by the wrong scale.
+// a backward pass begins. A later growth thus cannot make the step divide by the wrong scale.
 // Gradients may remain from before a pass: by accumulation, a clip by value that unscaled them, or
-// a step without zero_grad. The pass first multiplies them to the current scale, so that what it
-// adds always fits. An overflow found while unscaling is remembered as long as these gradients
-// exist, whatever changes them later. Reads nothing from the device. For one thread.
+// a step without zero_grad. The pass first converts them to the current scale, so that sums have
+// one scale. It remembers an overflow found while unscaling as long as these gradients exist, even
+// if they change later. Reads nothing from the device. For one thread.
 #pragma once
 
 #include "mixed_precision/interface/precision.h"
@@ -21,8 +21,8 @@ void widen_gradients(const Optimizer& optimizer);
 
 class ScaledStep {
  public:
-  // With `widens`, 16-bit gradients become f32 when they are unscaled in memory. Without, they are
-  // unscaled in their own dtype, where small ones become 0, as in Paddle without master gradients.
+  // If `widens` is true, unscaling in memory turns 16-bit gradients into f32. Otherwise it keeps
+  // their dtype, where small ones become 0, as in Paddle without master gradients.
   explicit ScaledStep(const LossScalePolicy& policy, bool widens = true)
       : ScaledStep(LossScaler(policy), widens) {}
   explicit ScaledStep(LossScaler scaler, bool widens = true)
@@ -30,21 +30,21 @@ class ScaledStep {
 
   // Sets the optimizers whose gradients a scaled loss may reach. Called once.
   void serve(const Optimizers& optimizers);
-  // Begins a backward pass, on this or another rank. Throws if an optimizer has gradients that no
-  // backward pass of ours made.
+  // Begins a backward pass, on this or another rank. Throws if an optimizer has gradients that this
+  // object's passes did not make.
   void begin();
   // Returns loss * scale, in f32 at least.
   Tensor scale(const Tensor& loss) { return scaler_.scale(loss).loss; }
-  // Makes gradients in memory true, and f32 for 16-bit parameters if it widens. Does nothing if
+  // Makes gradients in memory true; if it widens, also f32 for 16-bit parameters. Does nothing if
   // they are true. Throws as begin().
   void unscale(Optimizer& optimizer);
-  // The factor that still applies to gradients in memory; undefined if they are true.
+  // Returns the factor that still applies to gradients in memory; undefined if they are true.
   Tensor pending_inverse(const Optimizer& optimizer) const;
   // Returns the local verdict. Throws as begin().
   Verdict inspect(Optimizer& optimizer);
   // Grows the scale or backs off.
   void update(const Verdict& agreed);
-  // The optimizer's gradients were dropped, and with them any overflow found there.
+  // Reports that the optimizer's gradients were dropped; forgets any overflow found in them.
   void abandon(const Optimizer& optimizer);
 
   LossScaler& scaler() { return scaler_; }

@@ -1,4 +1,4 @@
-// What GradScaler and the strategy fp16 share: torch's options and keys, for a LossScaler.
+// torch's options and keys for a LossScaler, shared by GradScaler and the strategy fp16.
 #pragma once
 
 #include "mixed_precision/scaling/loss_scaler.h"
@@ -8,7 +8,7 @@
 
 namespace booster {
 
-// The options as a LossScaler's policy, a scaler with them, and its state under torch's keys
+// Return the options as a LossScaler's policy, a scaler with them, and its state under torch's keys
 // (scale, growth_factor, backoff_factor, growth_interval, _growth_tracker). Throw for an option out
 // of range, and for a missing key before anything changes.
 LossScalePolicy torch_loss_scale_policy(const GradScalerOptions& options);

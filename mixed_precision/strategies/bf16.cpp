@@ -40,9 +40,9 @@ BF16::BF16(BF16Options options)
   for (OpPolicy& policy : policies_) policy.rounds_gradients = options_.round_gradients;
   check(casts() || options_.master_weights,
         "bf16: master_weights = false needs style cast; got style autocast, whose parameters are "
-        "f32 themselves");
+        "f32");
   check(rounding_ == UpdateRounding::nearest || !options_.master_weights,
-        "bf16: update = {} needs style cast with master_weights = false; masters lose no update",
+        "bf16: update = {} needs style cast with master_weights = false; masters lose no updates",
         options_.update);
   check(options_.seed >= 0 && options_.seed <= int64_t{UINT32_MAX},
         "bf16: seed is out of range; got {}, want 0 to {}", options_.seed, UINT32_MAX);

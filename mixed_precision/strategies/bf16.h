@@ -7,8 +7,8 @@
 //              BF16({.style = "cast", .master_weights = false, .update = "kahan"})
 //
 // Without masters, `update` sets the rounding of new weights. "nearest" loses updates below half a
-// unit in the last place. "stochastic" is right on average. "kahan" keeps what is lost (2 bytes per
-// parameter) for the next step.
+// unit in the last place. "stochastic" is exact on average. "kahan" keeps the lost part (2 bytes
+// per parameter) for the next step.
 #pragma once
 
 #include "mixed_precision/built_in.h"
@@ -27,7 +27,7 @@ class BF16 : public Precision {
   void prepare(const Model& model, const Optimizers& optimizers) override;
   const OpPolicy* policy(Device device) const override;
   Tensor cast_input(const Tensor& x) const override;
-  // Gradients are already true, but the caller will change them, and may make infinities finite.
+  // Notes overflows. Gradients are already true, but the caller may make infinities finite.
   void unscale(Optimizer& optimizer) override { overflows_.look(optimizer); }
   Tensor norm_factor(Optimizer&) override { return {}; }
   Verdict inspect(Optimizer& optimizer) override { return overflows_.inspect(optimizer); }

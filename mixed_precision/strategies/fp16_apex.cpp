@@ -70,8 +70,8 @@ class FP16Apex::PerLoss : public Mode {
 
   LossPass begin_loss(const LossStart& start) override {
     check(start.options.delay_unscale || !start.stays_local,
-          "booster.backward: {} unscales each loss, here under no_sync, where gradients are still "
-          "this rank's own; want delay_unscale for every loss but the last",
+          "booster.backward: {} unscales each loss, but under no_sync gradients are still local to "
+          "this rank; want delay_unscale for every loss but the last",
           apex_.name());
     amp_.begin_loss(start.options, start.optimizers);
     return {.scale = [this](const Tensor& loss) { return amp_.scale(loss); },

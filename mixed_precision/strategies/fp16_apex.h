@@ -1,5 +1,5 @@
-// fp16_apex: NVIDIA Apex's amp for use with a Booster. O0 is fp32, O1 casts around ops by lists, O2
-// casts the model and keeps f32 masters, O3 is f16 throughout. For custom loops without a Booster:
+// fp16_apex: NVIDIA Apex's amp for use with a Booster. O0 is fp32. O1 casts around ops by lists. O2
+// casts the model and keeps f32 masters. O3 is f16 throughout. For custom loops without a Booster:
 // apex_amp.h.
 //
 // With one loss and one optimizer, the step unscales and updates the scale: every backward pass but

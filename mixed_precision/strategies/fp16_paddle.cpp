@@ -25,11 +25,12 @@ void check_layers(const Model& model, const std::vector<std::string>& layers) {
   }
   for (const std::string& layer : layers)
     check(std::find(legal.begin(), legal.end(), layer) != legal.end(),
-          "fp16_paddle: excluded_layers: no layer of that name or kind; got {}{}", layer,
+          "fp16_paddle: excluded_layers: no layer has that name or kind; got {}{}", layer,
           legal_names(layer, legal));
 }
 
-// A layer's name selects its parameters and buffers, and its sublayers' too.
+// Returns the tensors of that name. A layer's name selects its parameters and buffers, and those of
+// its sublayers.
 std::vector<Tensor> tensors_called(const Model& model, const std::vector<std::string>& names) {
   const StateDict state = model.state_dict();
   std::vector<std::string> legal;
@@ -39,8 +40,8 @@ std::vector<Tensor> tensors_called(const Model& model, const std::vector<std::st
   std::vector<Tensor> tensors;
   for (const std::string& name : names) {
     check(std::find(legal.begin(), legal.end(), name) != legal.end(),
-          "fp16_paddle: custom_black_varnames: no parameter, buffer, or layer that has some, of "
-          "that name; got {}{}",
+          "fp16_paddle: custom_black_varnames: no parameter, buffer, or layer with any, has that "
+          "name; got {}{}",
           name, legal_names(name, legal));
     for (const NamedTensor& held : state)
       if (lies_in(held.name, name)) tensors.push_back(held.tensor);
@@ -69,7 +70,7 @@ FP16Paddle::FP16Paddle(PaddleSettings settings)
   for (const std::string& message : settings_.messages) add_note("fp16_paddle: " + message);
 }
 
-// Batch statistics need f32; the other normalisations overflow too easily in f16.
+// Keeps normalisations f32: batch statistics need it, and the others overflow too easily in f16.
 bool FP16Paddle::stays_f32(const std::string& name, const Module& module) const {
   if (!module.own(Role::batch_norm).empty()) return true;
   if (settings_.lower == DType::f16 && !module.own(Role::layer_norm).empty()) return true;

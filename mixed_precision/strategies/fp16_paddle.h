@@ -1,5 +1,5 @@
-// fp16_paddle: PaddlePaddle's AMP, by the rules of its dynamic graph, also on CPUs, where Paddle's
-// own does nothing. Options and their defaults: paddle_options.h.
+// fp16_paddle: PaddlePaddle's AMP by the rules of its dynamic graph. It also works on CPUs, where
+// Paddle's own does nothing. Options and their defaults: paddle_options.h.
 //
 //   O1  ops run by white and black list, the others in f32 if an argument is f32
 //   O2  the model is 16-bit except normalisations; ops off the lists run in f32 if an argument is
@@ -34,8 +34,9 @@ class FP16Paddle : public ScaledPrecision {
     return {};
   }
   std::optional<DType> saved_dtype() const override { return settings_.save_dtype; }
-  // Paddle's keys: scale, incr_ratio, decr_ratio, incr_every_n_steps, decr_every_n_nan_or_inf,
-  // incr_count, decr_count, use_dynamic_loss_scaling. Empty if the loss is not scaled.
+  // Returns the state under Paddle's keys: scale, incr_ratio, decr_ratio, incr_every_n_steps,
+  // decr_every_n_nan_or_inf, incr_count, decr_count, use_dynamic_loss_scaling. Empty if the loss is
+  // not scaled.
   PrecisionNumbers state() const override;
   void load(const PrecisionNumbers& state) override;
 

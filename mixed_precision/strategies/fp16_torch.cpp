@@ -7,12 +7,12 @@ namespace booster {
 
 namespace {
 
-// torch's scaler cannot unscale f16 gradients: parameters are f32.
+// Throws for f16 gradients, which torch's scaler cannot unscale: parameters must be f32.
 void check_gradients(const Optimizer& optimizer) {
   for (const auto& [name, parameter] : optimizer.parameters_with_grad())
     check(parameter.grad().dtype() != DType::f16,
-          "fp16: attempting to unscale FP16 gradients; parameter {} is f16, want f32 parameters "
-          "(or masters, as fp16_naive keeps them)",
+          "fp16: attempting to unscale FP16 gradients; parameter {} is f16, want f32 parameters, "
+          "or f32 masters (fp16_naive)",
           name);
 }
 

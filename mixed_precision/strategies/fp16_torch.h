@@ -16,12 +16,12 @@ class FP16Torch : public ScaledPrecision {
   const OpPolicy* policy(Device device) const override;
   void unscale(Optimizer& optimizer) override;
   Verdict inspect(Optimizer& optimizer) override;
-  // torch's keys, as in GradScaler::state_dict; empty if it is disabled.
+  // Returns the state under torch's keys, as GradScaler::state_dict; empty if it is disabled.
   PrecisionNumbers state() const override;
   void load(const PrecisionNumbers& state) override;
 
   const GradScalerOptions& options() const { return options_; }
-  // Not checked, as in torch.
+  // Sets the interval; does not check it, as in torch.
   void set_growth_interval(int64_t steps);
 
  private:

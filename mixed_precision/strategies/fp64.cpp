@@ -18,7 +18,7 @@ void FP64::prepare(const Model& model, const Optimizers& optimizers) {
 
 Tensor FP64::cast_input(const Tensor& x) const { return in_f64(x); }
 
-// Casts the result of a custom module that casts for itself, so that losses are f64 as well.
+// Casts the output to f64, so that losses are f64 even if a custom module casts its result.
 Tensor FP64::cast_output(const Tensor& y) const { return in_f64(y); }
 
 PrecisionMaker FP64Precision() { return copies_of<Precision>(FP64()); }

@@ -1,6 +1,6 @@
-// fp64: the whole model in f64, and so its inputs, outputs, losses, gradients and optimizer state.
-// For reference runs, which separate rounding from mistakes: a training is a plain loop in double.
-// As in fp32, the loss is not scaled and no step is skipped.
+// fp64: the whole model in f64, with inputs, outputs, losses, gradients and optimizer state. For
+// reference runs, which separate rounding from mistakes: training is a plain loop in double. As in
+// fp32, the loss is not scaled and no step is skipped.
 #pragma once
 
 #include "mixed_precision/interface/precision.h"

@@ -20,7 +20,7 @@ void check_choice(const char* option, const std::string& value,
 
 Fp8Recipe recipe_of(const FP8Options& options) {
   check_choice("scaling", options.scaling, {"delayed", "current"},
-               "; scales per block (mxfp8) are not offered");
+               "; scales per block (mxfp8) are not supported");
   check_choice("format", options.format, {"hybrid", "e4m3"},
                "; e5m2 alone has too few digits for activations and weights");
   check_choice("amax_compute_algo", options.amax_compute_algo, {"max", "most_recent"});
@@ -38,8 +38,8 @@ Fp8Recipe recipe_of(const FP8Options& options) {
           .eps = options.amax_epsilon};
 }
 
-// A linear weight has its module's name or, if it is one of several, its own name below the module:
-// "blocks.0.attn.in_proj".
+// Returns the name of a linear weight: its module's name. If the module has several, it is the
+// weight's own name below the module: "blocks.0.attn.in_proj".
 std::string layer_name(const std::string& module, const std::string& weight) {
   const std::string own = weight == "weight" ? "" : weight.substr(0, weight.rfind("_weight"));
   if (module.empty()) return own.empty() ? "model" : own;
@@ -90,7 +90,7 @@ void FP8::check_fits(const Model& model) const {
   for (const Fp8Layer& layer : linear_layers(model)) legal.push_back(layer.name);
   for (const std::string& name : options_.exclude)
     check(std::ranges::any_of(legal, [&](auto& layer) { return lies_in(layer, name); }),
-          "fp8: exclude: no layer of this name; got {}{}", name, legal_names(name, legal));
+          "fp8: exclude: no layer has this name; got {}{}", name, legal_names(name, legal));
 }
 
 void FP8::prepare(const Model& model, const Optimizers&) {
@@ -112,7 +112,7 @@ void FP8::prepare(const Model& model, const Optimizers&) {
   }
   note(*this, excluded, "excluded");
   note(*this, at_the_ends, "first_and_last_in_bf16");
-  note(*this, unfit, fmt::format("8-bit matrix units want sizes that are multiples of {}", unit));
+  note(*this, unfit, fmt::format("8-bit matrix units need sizes that are multiples of {}", unit));
   for (const Fp8Layer& layer : chosen) layers_.push_back(layer.name);
   if (chosen.empty()) {
     add_note("fp8: no layer runs in 8 bits");
@@ -146,7 +146,7 @@ SharedNumbers FP8::end(Pass pass, const Optimizers& optimizers) {
   return shared;
 }
 
-// A cast to 8 bits makes infinities finite, so only the magnitudes show them. They count for this
+// Notes infinities by the magnitudes, since a cast to 8 bits makes them finite. They count for this
 // loss's optimizers.
 void FP8::agreed(Pass pass, const Optimizers& optimizers) {
   linear_->end_pass(pass);

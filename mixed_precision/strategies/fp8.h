@@ -26,7 +26,7 @@ class FP8 : public Precision {
   const OpPolicy* policy(Device device) const override;
   SharedNumbers end_forward() override { return end(Pass::forward, {}); }
   LossPass begin_loss(const LossStart& start) override;
-  // Gradients are already true, but the caller will change them, and may make infinities finite.
+  // Notes overflows. Gradients are already true, but the caller may make infinities finite.
   void unscale(Optimizer& optimizer) override { overflows_.look(optimizer); }
   Tensor norm_factor(Optimizer&) override { return {}; }
   Verdict inspect(Optimizer& optimizer) override { return overflows_.inspect(optimizer); }
@@ -34,7 +34,7 @@ class FP8 : public Precision {
   StateDict state_tensors() const override;
   bool state_differs_by_rank() const override { return !options_.reduce_amax; }
 
-  // Names of the layers that run in 8 bits.
+  // Returns the names of the layers that run in 8 bits.
   const std::vector<std::string>& layers() const { return layers_; }
 
  private:

@@ -35,9 +35,9 @@ TimedOut timed_out(const Rendezvous& rendezvous, std::set<int> ranks) {
               : rank == *ranks.rbegin() ? " and "
                                         : ", ") +
              rendezvous.describe(rank);
-  const std::string text =
-      fmt::format("{} {} but did not come to a collective operation within {} s (BOOSTER_TIMEOUT)",
-                  names, ranks.size() == 1 ? "lives" : "live", group_timeout().count() / 1000.0);
+  const std::string text = fmt::format(
+      "{} {} but did not arrive at a collective operation within {} s (BOOSTER_TIMEOUT)", names,
+      ranks.size() == 1 ? "lives" : "live", group_timeout().count() / 1000.0);
   return {text, std::move(ranks)};
 }
 

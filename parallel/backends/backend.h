@@ -1,5 +1,5 @@
-// How the ranks of one group exchange memory: the interface that groups call, and what all its
-// implementations know of the ranks. Implementations for host memory derive from HostBackend
+// Backend: the interface by which the ranks of a group exchange memory, and the knowledge of ranks
+// that its implementations share. Implementations for host memory derive from HostBackend
 // (host_backend.h); the others serve memory on devices on top of one.
 //
 // Calls come from one thread at a time and in the same order on all ranks; `stop` may come from any
@@ -62,7 +62,8 @@ class Backend {
   virtual void watch() {}
 
   const Membership& members() const { return members_; }
-  // Sets the operation of the following calls, as errors and reports name it, and its purpose.
+  // Sets the name and purpose of the operation that the following calls make. Errors and reports
+  // use them.
   virtual void begin(const char* operation, OperationTag tag = {},
                      std::shared_ptr<kernels::Event> = nullptr) {
     call_->operation = operation;
@@ -81,14 +82,14 @@ class Backend {
   // Makes this backend part of `whole`: shares its call, and requires its members to live.
   void join(const Backend& whole);
 
-  // Returns what is wrong with these ranks of the world (none: all that must live); "" for nothing.
-  // A rank that has died or reported a failure is wrong, and ends the run for all ranks.
+  // Returns the problem of these ranks of the world, or "". Without ranks it checks all that must
+  // live. A rank that has died or reported a failure is a problem, and ends the run for all ranks.
   std::string trouble_among(const std::vector<int>& ranks) const;
-  // Throws an error if anything is wrong with the operation's participants.
+  // Throws an error if there is a problem with the operation's participants.
   void check_members() const;
   // Restricts the participants to these members, by rank in the group; none: all.
   void narrow_to(const std::vector<int>& participants);
-  // The participants' ranks in the world.
+  // Returns the participants' ranks in the world.
   const std::vector<int>& participants() const { return call_->participants; }
   // Makes this backend also require this rank of the world to live.
   void depend_on(int world_rank) { watched_.push_back(world_rank); }
@@ -103,7 +104,7 @@ class Backend {
 // works. All members must call it. Throws for an unknown name, or if a member does not arrive.
 std::unique_ptr<Backend> make_backend(Membership members);
 std::vector<std::string> backend_names();
-// The backend of a group of one rank.
+// Returns the backend of a group of one rank.
 std::unique_ptr<Backend> make_local(Membership members);
 
 }  // namespace booster

@@ -52,7 +52,7 @@ std::unique_ptr<Backend> make_backend(Membership members) {
       return may_use_nccl ? by_nccl(std::move(backend), wanted == nccl)
                           : through_host(std::move(backend));
   }
-  fail_run("Group: {} cannot connect {} ranks that lie as these do; built in: {}",
+  fail_run("Group: {} cannot connect {} ranks on these machines; built in: {}",
            wanted.empty() ? "no backend" : wanted, members.size(), fmt::join(names, ", "));
 }
 

@@ -25,8 +25,8 @@ namespace {
 using gloo::transport::UnboundBuffer;
 constexpr auto watch_interval = std::chrono::milliseconds(50);
 
-// How long ranks that have all announced themselves may take to connect: at first, and twice as
-// long at each further attempt. Gloo waits five times its timeout for a connection.
+// Time limit for ranks to connect after all have announced themselves. It doubles at each further
+// attempt. Gloo waits five times its timeout for a connection.
 constexpr auto first_limit = std::chrono::milliseconds(5000);
 constexpr int most_attempts = 5, patience_of_gloo = 5;
 
@@ -70,7 +70,7 @@ class GlooBackend final : public HostBackend {
   std::vector<uint64_t> sent_, received_;           // messages so far, by peer: Gloo's slots
   std::mutex mutex_;
   std::vector<Pending> pending_;  // guarded by mutex_ where its size changes
-  int waits_for_ = -1;            // peer of the message that the operation waits for
+  int waits_for_ = -1;            // peer whose message the operation waits for
   Clock::time_point last_move_;   // when connecting or the operation began, or when its last
                                   // message completed
   std::optional<SlowWait> wait_;  // for waits_for_; mutex_ guards all three
@@ -100,7 +100,7 @@ void GlooBackend::connect() {
     if (members().all_say(question, problem.empty())) break;
     if (attempt == most_attempts)
       fail_run("gloo: the ranks cannot connect: {}",
-               problem.empty() ? "others could not, whose errors say why" : problem);
+               problem.empty() ? "other ranks could not, and their errors say why" : problem);
   }
   timeout_ = group_timeout();
 }
@@ -178,8 +178,8 @@ void GlooBackend::end_watch() {
   watcher_.join();
 }
 
-// Each pair of ranks proves to each other that they know the run's secret: each signs the other's
-// random bytes.
+// Makes each pair of ranks prove to each other that they know the run's secret: each signs the
+// other's random bytes.
 void GlooBackend::verify_peers() {
   const int ranks = members().size(), own = members().rank;
   const std::string secret = members().rendezvous->secret();
@@ -206,7 +206,7 @@ void GlooBackend::verify_peers() {
   const auto shown = all_exchange(proofs);
   for (int rank = 0; rank < ranks; ++rank)
     if (rank != own && !is_same(shown[rank], proof(rank, own, nonces[rank])))
-      fail_run("gloo: whoever has connected as {} does not know the secret of the run",
+      fail_run("gloo: the process that connected as {} does not know the run's secret",
                members().name_of(rank));
 }
 
@@ -218,7 +218,7 @@ bool GlooBackend::is_hopeless() {
 
 // Gloo detects a closed connection only to the rank that it waits for; the watcher detects any
 // death, and ends the wait. It acts on the third consecutive sign, so that data sent before the end
-// can arrive. Closed pairs are not connected again.
+// can arrive. It does not reconnect closed pairs.
 void GlooBackend::watch_peers() {
   for (int strikes = 0; !closing_; std::this_thread::sleep_for(watch_interval)) {
     std::lock_guard lock(mutex_);

@@ -17,7 +17,7 @@ struct Idle {
   std::map<std::string, std::vector<std::shared_ptr<gloo::transport::Device>>> at_address;
 };
 
-// Not destroyed at the end of the process either.
+// Never destroyed, not even at the end of the process.
 Idle& idle() {
   static Idle& devices = *new Idle;
   return devices;

@@ -14,17 +14,18 @@ namespace booster {
 
 class GpuLink {
  public:
-  // `ranks` of the group that `host` connects: all of them or two, ascending, including this rank.
+  // `ranks` are all ranks of the group that `host` connects, or two of them; ascending, including
+  // this rank.
   GpuLink(Backend& host, std::vector<int> ranks);
 
-  // Whether memory on this device may use it; true until the first connect() decides.
+  // Returns whether memory on this device may use it; true until the first connect() decides.
   bool may_serve(Device device) const { return !is_known_ || (communicator_ && device_ == device); }
   // Returns the communicator, which may still be connecting; null if none is possible. All its
   // ranks call it, each with its device.
   kernels::Communicator* connect(Device device);
   // Null before connect().
   kernels::Communicator* communicator() const { return communicator_.get(); }
-  // Why no communicator is possible; "" if one is.
+  // Returns why no communicator is possible; "" if one is.
   const std::string& obstacle() const { return obstacle_; }
   // Returns the index of a rank of the group in `ranks`.
   int place_of(int group_rank) const;

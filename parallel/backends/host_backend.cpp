@@ -12,10 +12,10 @@ namespace booster {
 
 namespace {
 
-// How long others may still be in an operation after a rank that has done its part has ended.
+// How long other ranks may still be in an operation after a rank that has done its part ends.
 constexpr auto farewell = std::chrono::milliseconds(1500);
 
-// Below this, one exchange of everything beats reducing in parts.
+// Below this size, exchanging all data is faster than reducing in parts.
 constexpr int64_t whole_bytes = 16 << 10;
 
 bool checks_wanted() { return environment::text("BOOSTER_CHECK_COLLECTIVES") != "0"; }
@@ -85,9 +85,8 @@ void HostBackend::exchange_with_all(OutgoingTo&& outgoing_to, IncomingFrom&& inc
   exchange(outgoing, incoming);
 }
 
-// Every rank sends its next operation directly to every other rank, before any data moves and
-// however the data moves. If a rank does not arrive, all others therefore name that rank, and not
-// one that waits for it too.
+// Makes every rank send its next operation directly to every other rank, before any data moves. If
+// a rank does not arrive, all others thus name that rank, not one that also waits for it.
 bool HostBackend::agree(Signature own) {
   own.sequence = ++call().sequence;
   own.tag = call().tag;
@@ -96,7 +95,7 @@ bool HostBackend::agree(Signature own) {
   exchange_with_all([&](int) { return bytes_of(own); },
                     [&](int rank) { return bytes_of(all[rank]); });
   if (!std::ranges::all_of(all, [&](const Signature& s) { return s.is_same(own); })) {
-    std::string text = "the ranks do not call the same collective: ";
+    std::string text = "the ranks call different collectives: ";
     for (int rank = 0; rank < size(); ++rank)
       text += fmt::format("{}{}: {}", rank ? "; " : "", members().name_of(rank), all[rank].text());
     fail_run("{}", text);
@@ -118,9 +117,9 @@ void HostBackend::reduce_whole(const Buffer& data, CollectiveOp reduction) {
   reduce_sources(data.data, sources, data.count, data.dtype, reduction, scratch_);
 }
 
-// Works block by block: it reduces arriving data while it is in the cache and while the next blocks
-// are already being sent. With `share`, each reduced block is sent to all other ranks together with
-// the next blocks, while it is still in the cache.
+// Works block by block. It reduces arriving data while they are in the cache; meanwhile the next
+// blocks are sent. With `share`, each reduced block is sent to all other ranks together with the
+// next blocks, while it is still in the cache.
 void HostBackend::reduce_own_part(const Buffer& data, const Buffer& out, CollectiveOp reduction,
                                   bool share) {
   const int64_t longest = part_of(data.count, 0, size()).length;
@@ -212,7 +211,7 @@ void HostBackend::all_to_all(const Buffer& out, const Buffer& in) {
   exchange_with_all(outgoing, incoming);
 }
 
-// Exchanges with each of the two ranks that exist. A third rank may legitimately have ended.
+// Exchanges with the one or two ranks that exist. A third rank may legitimately have ended.
 void HostBackend::swap(const Messages& with, std::span<const std::byte> outgoing,
                        std::span<std::byte> incoming) {
   const bool sends = with.to != nobody && !outgoing.empty(),
@@ -224,9 +223,9 @@ void HostBackend::swap(const Messages& with, std::span<const std::byte> outgoing
   narrow_to({});
 }
 
-// The sender's signature precedes its data. It has no call number: ranks outside the pair do not
-// count the call. If the sender could send directly, the receiver answers whether it could receive
-// directly.
+// Sends the sender's signature before its data. It has no call number: ranks outside the pair do
+// not count the call. If the sender could send directly, the receiver answers whether it could
+// receive directly.
 Directly HostBackend::agree(const Messages& what, Directly possible) {
   const Signature sent = Signature::of(Collective::point_to_point, what.out).directly(possible.out),
                   wanted = Signature::of(Collective::point_to_point, what.in).directly(possible.in);
@@ -235,7 +234,7 @@ Directly HostBackend::agree(const Messages& what, Directly possible) {
   if (check_) {
     swap(what, bytes_of(sent), bytes_of(theirs));
     if (!theirs.is_same(wanted))
-      fail_run("the ranks do not call the same operation: {}: {}; {}: {}",
+      fail_run("the ranks call different operations: {}: {}; {}: {}",
                members().name_of(what.from), theirs.text(), members().name_of(members().rank),
                wanted.text());
     const bool asked = what.from != nobody && theirs.is_direct, asks = possible.out;

@@ -31,7 +31,7 @@ struct Messages {
   Buffer in = {};
   int from = nobody;
 };
-// The ranks of these messages.
+// Returns the ranks of these messages.
 inline std::vector<int> partners(const Messages& what) {
   std::vector<int> ranks;
   if (what.to != nobody) ranks.push_back(what.to);
@@ -57,11 +57,11 @@ class HostBackend : public Backend {
   void send_receive(const Buffer& out, int to, const Buffer& in, int from) final;
   void barrier() final;
 
-  // For a backend that moves some memory itself and leaves the rest to this one. All ranks exchange
-  // what they do next, and whether they could do it directly. Returns whether all could. Throws if
-  // they do not do the same.
+  // Exchanges every rank's next operation, and whether the rank could do it directly. Returns
+  // whether all could. Throws if the operations differ. For a backend that moves some memory itself
+  // and leaves the rest to this one.
   bool agree(Signature own);
-  // The same between the two ranks of each message.
+  // Returns the same between the two ranks of each message.
   Directly agree(const Messages& what, Directly possible);
   // Makes the following call skip its check, because agree() has already run.
   void skip_agreement() { has_agreed_ = true; }
@@ -75,25 +75,24 @@ class HostBackend : public Backend {
   virtual void serve(const Backend& whole) { join(whole); }
 
  protected:
-  // How data moves, once all ranks agree on the call. `all` has a place for each rank's bytes, as
-  // many as `own`; the own place keeps its content.
+  // Move data, once all ranks agree on the call. `all` has a place of own.size() bytes for each
+  // rank; this rank's place keeps its content.
   virtual void gather(std::span<const std::byte> own, std::span<std::byte> all);
   virtual void reduce_to_all(const Buffer& data, CollectiveOp reduction);
-  // `in` has as many elements for each rank as `out`.
+  // `in` has out.count elements for each rank.
   virtual void reduce_to_owners(const Buffer& out, const Buffer& in, CollectiveOp reduction);
   virtual void spread(const Buffer& data, int root);
 
-  // Sends every rank all data and reduces it there: the fastest for small data.
+  // Sends all data to every rank and reduces there; fastest for small data.
   void reduce_whole(const Buffer& data, CollectiveOp reduction);
 
-  // Bytes to exchange and then reduce at a time. Small enough for the second-level cache, large
-  // enough that ranks' waits for each other do not matter.
+  // Returns the bytes to exchange and then reduce at a time. Small enough for the second-level
+  // cache, large enough that ranks' waits for each other do not matter.
   virtual int64_t block_bytes() const { return 128 << 10; }
 
-  // Returns what is wrong for an operation that waits for these members and has not moved data
-  // since `since`; "" for nothing. A rank that has ended may have done its part. So it counts only
-  // if nothing moves for a while and, between two ranks, only if one of their messages is
-  // outstanding.
+  // Returns the problem of an operation that waits for these members and has not moved data since
+  // `since`, or "". A rank that has ended may have done its part. It counts only if no data moves
+  // for a while and, between two ranks, only if one of their messages is outstanding.
   using Clock = std::chrono::steady_clock;
   std::string trouble_in_wait(std::span<const int> awaited, Clock::time_point since) const;
   // Throws TimedOut for members of the group that did not arrive in time; a member may be named
@@ -128,8 +127,8 @@ std::unique_ptr<Backend> through_host(std::shared_ptr<HostBackend> host);
 // Throws if `is_wanted` and there is no NCCL.
 std::unique_ptr<Backend> by_nccl(std::unique_ptr<HostBackend> host, bool is_wanted);
 
-// One row each in backend_table.cpp, one file each. A maker returns null if the machine lacks what
-// the backend needs, and then it does so on every member.
+// One row each in backend_table.cpp, one file each. A maker returns null on all members if the
+// machine cannot run the backend.
 std::unique_ptr<HostBackend> make_shared_memory(Membership members);
 std::unique_ptr<HostBackend> make_shared_memory_and_gloo(Membership members);
 std::unique_ptr<HostBackend> make_gloo(Membership members);

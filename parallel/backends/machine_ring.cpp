@@ -51,7 +51,8 @@ MachineRing::MachineRing(const Machines& machines, int rank, Exchange exchange)
       exchange_(std::move(exchange)),
       lanes_(static_cast<size_t>(machines.most_members())) {}
 
-// The first machine sends partial sums and, unless the last one is its neighbour, results.
+// Counts the first machine, which sends partial sums and, unless the last one is its neighbour,
+// results.
 double MachineRing::sent_to_all(DType dtype) const {
   return static_cast<double>(size_of(partial_dtype(dtype))) / static_cast<double>(size_of(dtype)) +
          (last_ > 1 ? 1 : 0);
@@ -98,8 +99,8 @@ MachineRing::Block MachineRing::block_of(const Task& task, int lane, int64_t ind
              index % task.part_blocks * task.length, owner);
 }
 
-// After step s, machine m adds to block s-m+1, which has arrived from the machine before it; it
-// sends the block on in the next step. After step s the last machine has finished block s-last+1,
+// After step s, machine m adds its values to block s-m+1, which the previous machine has sent. It
+// forwards the block in the next step. After step s the last machine has finished block s-last+1,
 // and the result reaches machine m in step s+1+m.
 void MachineRing::run(const Task& task) {
   if (task.blocks == 0) return;
@@ -153,8 +154,9 @@ void MachineRing::hand_on(const Task& task, int lane, int64_t step, Messages& me
                                  start_of(lanes_[lane].incoming, task.partial_bytes(expected))});
 }
 
-// Results travel from the last machine to the first and onwards, up to the one before the last.
-// What arrives in one step is sent on in the next, and also to all ranks of the machine.
+// Passes results from the last machine to the first and onwards, up to the one before the last. In
+// each step a machine forwards the block that arrived in the previous step, and sends it to all its
+// ranks.
 void MachineRing::pass_around(const Task& task, int lane, int64_t step, Messages& messages) {
   const int64_t told_after = here_ == last_ ? last_ : last_ + 1 + here_;
   const Block known = block_of(task, lane, step - told_after);

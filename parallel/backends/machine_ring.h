@@ -26,10 +26,10 @@ class MachineRing {
 
   // In-place.
   void reduce_to_all(const Buffer& data, CollectiveOp reduction);
-  // `in` has as many elements for each rank as `out`.
+  // Reduces rank r's part of `in` on rank r. `in` has out.count elements for each rank.
   void reduce_to_owners(const Buffer& out, const Buffer& in, CollectiveOp reduction);
 
-  // The maximum that a machine sends, relative to each rank's data.
+  // Returns the maximum that a machine sends, relative to each rank's data.
   double sent_to_all(DType dtype) const;
   double sent_to_owners(DType dtype) const;
 

@@ -26,7 +26,7 @@ constexpr auto mpi_look_every = std::chrono::milliseconds(20);
 constexpr auto mpi_farewell = std::chrono::seconds(1);
 
 // One per process. MPI's end is collective over all processes, so it comes last: a rank that ends
-// early has left the rendezvous by then, and the others know that they wait in vain.
+// early has already left the rendezvous, so the others do not wait for it.
 struct Mpi {
   const MpiModule* module = nullptr;
   int rank = 0, size = 0, largest_tag = 0;
@@ -35,7 +35,7 @@ struct Mpi {
   ~Mpi() {
     if (module) module->finish(has_lost_one);
   }
-} the_mpi;  // constructed before all that its first use makes, and so destroyed after it
+} the_mpi;  // constructed before everything that its first use makes, so destroyed after it
 
 const MpiModule& load_module() {
   // MPI's own plugins look for its symbols in the program.
@@ -126,7 +126,7 @@ void MpiBackend::start(int peer, bool sends, std::byte* data, size_t bytes) {
     void* message = sends ? mpi_.module->send(data + at, part, mpi_ranks_[peer], tag_)
                           : mpi_.module->receive(data + at, part, mpi_ranks_[peer], tag_);
     if (!message)
-      fail_run("mpi: no message can go between this rank and {}", members().describe(peer));
+      fail_run("mpi: cannot send messages between this rank and {}", members().describe(peer));
     pending_.push_back({message, peer});
   }
 }

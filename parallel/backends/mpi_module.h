@@ -1,7 +1,7 @@
 // The MPI library as a table of functions, in a module loaded only on use
-// (parallel/backends/mpi.cpp): programs also run where MPI is not installed.
+// (parallel/backends/mpi.cpp). Programs therefore run where MPI is not installed.
 //
-// The caller ensures that only one thread at a time is in any of these.
+// The caller ensures that only one thread at a time calls any of these.
 #pragma once
 
 #include <cstddef>

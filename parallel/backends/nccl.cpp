@@ -88,8 +88,8 @@ kernels::Communicator* NcclBackend::connect(GpuLink& link, Device device) {
   return found;
 }
 
-// Returns the communicator of all ranks if each has its memory on its own GPU. Otherwise null, and
-// the host's backend runs the operation.
+// Returns the communicator of all ranks if each has its memory on its own GPU. Otherwise returns
+// null, and the host's backend runs the operation.
 kernels::Communicator* NcclBackend::between_all(const Signature& own, Device device) {
   if (device.type == DeviceType::cpu || !whole_.may_serve(device)) return nullptr;
   Communicator* const all = host_->agree(own.directly(true)) ? connect(whole_, device) : nullptr;
@@ -190,9 +190,10 @@ void NcclBackend::all_to_all(const Buffer& out, const Buffer& in) {
 std::unique_ptr<Backend> by_nccl(std::unique_ptr<HostBackend> host, bool is_wanted) {
   if (is_wanted) {
     const NcclHere here = nccl_here();
-    if (here.version == 0) fail_run("BOOSTER_BACKEND=nccl: there is no NCCL: {}", here.missing);
+    if (here.version == 0)
+      fail_run("BOOSTER_BACKEND=nccl: NCCL is not available: {}", here.missing);
     if (kernels::cuda_device_count() == 0)
-      fail_run("BOOSTER_BACKEND=nccl: there is no GPU that this process may use");
+      fail_run("BOOSTER_BACKEND=nccl: this process has no usable GPU");
   }
   return std::make_unique<NcclBackend>(std::move(host), is_wanted);
 }

@@ -1,12 +1,12 @@
-// Moves GPU memory by NCCL if each rank has its own GPU. The host backend that it holds does all
-// else, including the checks that ranks agree. NCCL gets an operation only once all ranks have
-// arrived at it, unless BOOSTER_CHECK_COLLECTIVES=0. The host backend thus names a rank that died
-// or calls something else, and no GPU waits for it.
+// Moves GPU memory by NCCL if each rank has its own GPU. Its host backend does everything else,
+// including the checks that ranks agree. NCCL gets an operation only once all ranks have arrived at
+// it, unless BOOSTER_CHECK_COLLECTIVES=0. The host backend thus names a rank that died or calls
+// something else, and no GPU waits for it.
 //
 // For a message, "all ranks" are its two ranks. One of them may still wait, in the same call, for a
 // third rank that never arrives; the other's GPU then waits up to BOOSTER_TIMEOUT. A rank must
-// therefore issue what another rank's operations need before it waits for a stream that they share.
-// Ranks that are threads with one GPU share a stream.
+// therefore issue the operations that another rank needs before it waits for a stream that they
+// share. Ranks that are threads with one GPU share a stream.
 //
 // NCCL runs on its own stream: after the work that the caller's device had when the operation was
 // issued, and before the work that it gets after Work::wait().
@@ -97,7 +97,7 @@ class NcclBackend final : public Backend {
   const bool is_wanted_;
   const std::chrono::milliseconds timeout_ = group_timeout();
   GpuLink whole_;
-  std::map<int, GpuLink> pairs_;  // by the other rank; for messages before `whole_` connects
+  std::map<int, GpuLink> pairs_;  // key: the other rank; for messages before `whole_` connects
   std::shared_ptr<kernels::Event> behind_;
   std::shared_ptr<GpuWork> running_;
   std::deque<InFlight> in_flight_;

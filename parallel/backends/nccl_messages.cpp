@@ -24,7 +24,7 @@ GpuLink& NcclBackend::link_to(int peer) {
   return pairs_.try_emplace(peer, *host_, both).first->second;
 }
 
-// Connects lower pairs first, on all ranks, so that a ring of them does not wait for itself.
+// Connects lower pairs first on all ranks, so that a ring of ranks does not wait for itself.
 void NcclBackend::connect_pairs(const Messages& what, Directly& directly) {
   const auto pair_with = [&](int peer) { return std::minmax({rank(), peer}); };
   const bool out_first = pair_with(what.to) < pair_with(what.from);

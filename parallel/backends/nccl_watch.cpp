@@ -21,7 +21,7 @@ double seconds_of(std::chrono::milliseconds time) {
 
 }  // namespace
 
-// Work left running has been issued to the GPUs of all ranks, and so will complete.
+// Running work was issued to the GPUs of all ranks, so it will complete.
 NcclBackend::~NcclBackend() {
   try {
     for (; !in_flight_.empty(); std::this_thread::sleep_for(nccl_nap)) watch();
@@ -85,7 +85,7 @@ std::vector<kernels::Communicator*> NcclBackend::communicators() const {
   return all;
 }
 
-// Time counts from when the GPU reaches the operation. A rank that has ended may have done its
+// Counts time from when the GPU reaches the operation. A rank that has ended may have done its
 // part, so work in progress gets a moment to complete.
 void NcclBackend::look() {
   for (Communicator* each : communicators())
@@ -99,8 +99,9 @@ void NcclBackend::look() {
     if (!trouble.empty()) fail_run("{}", trouble);
   }
   if (now - last_progress_ > timeout_)
-    fail_run("the GPUs did not complete it within {} s (BOOSTER_TIMEOUT), although all ranks came",
-             seconds_of(timeout_));
+    fail_run(
+        "the GPUs did not complete it within {} s (BOOSTER_TIMEOUT), although all ranks arrived",
+        seconds_of(timeout_));
 }
 
 void NcclBackend::watch() {
@@ -117,8 +118,8 @@ void NcclBackend::watch() {
   }
 }
 
-// Waits for the GPU end when NCCL ends, so the reason is set first. The memory that NCCL uses stays
-// alive until NCCL has ended.
+// Sets the reason first, because waits for the GPU end when NCCL ends. The memory that NCCL uses
+// stays alive until NCCL has ended.
 void NcclBackend::give_up(const std::string& reason) {
   for (const InFlight& each : in_flight_) each.work->fail(reason);
   for (Communicator* each : communicators()) each->abort(reason);

@@ -1,7 +1,7 @@
 // The backend of ranks on one machine: a byte ring in shared memory for each ordered pair of ranks.
 //
-// A rank that waits spins for a moment, then sleeps on its bell (a futex). Every rank that has
-// written to it, or made room for it, rings that bell. It wakes from time to time to check that the
+// A rank that waits spins for a moment, then sleeps on its bell (a futex). Every rank that writes
+// to it, or frees space for it, rings that bell. It wakes from time to time to check that the
 // others still live. The segment is a file in the rendezvous's folder, unlinked once all ranks have
 // mapped it. Without such a folder it is unnamed memory of the first rank.
 #include "parallel/backends/host_backend.h"
@@ -119,7 +119,7 @@ class SharedMemoryBackend final : public HostBackend {
   template <class Message, class Move>
   bool advance(std::vector<Message>& messages, Move&& move);
   void ring_bell(int rank);
-  // Sleeps until the own bell has rung more than `seen` times, or for a moment.
+  // Sleeps until this rank's bell has rung more than `seen` times, or for a moment.
   void sleep(uint32_t seen);
   void give_up_if_hopeless(std::span<const int> awaited, Clock::time_point since, SlowWait& wait);
 
@@ -129,7 +129,8 @@ class SharedMemoryBackend final : public HostBackend {
   std::vector<bool> busy_;
 };
 
-// Memory does not show that a rank has ended, and a store does only as long as rank 0 runs it.
+// Uses locks to detect ended ranks. Shared memory does not show them, and a store shows them only
+// while rank 0 runs it.
 SharedMemoryBackend::SharedMemoryBackend(Membership joined, int file)
     : HostBackend(std::move(joined)), segment_(file, members().size()), timeout_(group_timeout()) {
   if (members().rendezvous->folder().empty()) depend_on(0);
@@ -237,7 +238,7 @@ void SharedMemoryBackend::exchange(std::span<const Outgoing> outgoing,
     } else {
       if (!wait) wait.emplace(world_rank());
       sleep(seen);
-      // What a rank wrote before it ended still counts, so look once more before giving up.
+      // Data that a rank wrote before it ended still counts, so look once more before giving up.
       if (segment_.bell(me()).rings.load() != seen || move()) continue;
       std::vector<int> awaited;
       for (const Incoming& message : to_read) awaited.push_back(message.from);
@@ -249,7 +250,7 @@ void SharedMemoryBackend::exchange(std::span<const Outgoing> outgoing,
 
 // A file in memory, and where the other ranks find it.
 struct SegmentFile {
-  int file = -1;  // none if there is no room
+  int file = -1;  // none if there is no space
   std::string path;
 };
 

@@ -18,10 +18,10 @@ namespace booster {
 
 namespace {
 
-// Up to this size, times the number of other machines, one message to each is faster than a ring:
-// it costs a few hops (figures in docs/machines.md).
+// Up to this size times the number of other machines, one message to each machine is faster than a
+// ring, which costs several hops (figures in docs/machines.md).
 constexpr int64_t small_bytes = 16 << 10;
-// The maximum difference between the timeouts of the network and of shared memory.
+// Maximum difference between the timeouts of the network and of shared memory.
 constexpr auto both_times = std::chrono::milliseconds(500);
 
 class SharedMemoryAndGloo final : public HostBackend {
@@ -56,7 +56,7 @@ class SharedMemoryAndGloo final : public HostBackend {
   // A broadcast from machine to machine, starting at the root's machine.
   struct Chain {
     int root;
-    bool is_star;  // the root sends to all machines itself
+    bool is_star;  // true: the root sends to all machines itself
   };
   void exchange(const Load& messages) { exchange(messages.outgoing, messages.incoming); }
   void exchange_both(const Load& near, const Load& far);
@@ -65,18 +65,19 @@ class SharedMemoryAndGloo final : public HostBackend {
   int here() const { return machines_.of(me()); }
   bool is_small(int64_t bytes) const { return bytes <= small_bytes * (machines_.count() - 1); }
   bool is_near(int rank) const { return machines_.of(rank) == here(); }
-  // The rank that receives, on `machine`, another machine's rank's data for all ranks there.
+  // Returns the rank on `machine` that receives, for all ranks there, the data of `rank` on another
+  // machine.
   int taker(int machine, int rank) const {
     return machines_.owner(machine, machines_.place_of(rank));
   }
   double sent_directly() const;
-  // The rank that handles a lane of a chain on a machine; on the root's machine the root handles
-  // all.
+  // Returns the rank that handles a lane of a chain on a machine; on the root's machine the root
+  // handles all.
   int handler(const Chain& chain, int machine, int lane) const {
     return machine == machines_.of(chain.root) ? chain.root : machines_.owner(machine, lane);
   }
   int position(const Chain& chain, int machine) const;
-  // `bytes` of each lane, `length` at a time.
+  // Passes on `bytes` of each lane, `length` at a time.
   void pass_on(const Chain& chain, const Buffer& bytes, int64_t length, int64_t step,
                Load& messages);
 
@@ -124,9 +125,9 @@ void SharedMemoryAndGloo::exchange(std::span<const Outgoing> outgoing,
   exchange_both(near, far);
 }
 
-// The two exchanges run concurrently: a rank here may be waiting for a rank there that waits for
-// this one. The first error counts, and ends the other exchange. If one exchange times out, the
-// other will in a moment, and both may have missing ranks.
+// Runs the two exchanges concurrently, since a rank on this machine may wait for a rank elsewhere
+// that waits for this one. The first error ends the other exchange. If one exchange times out, the
+// other soon does too, and both may name missing ranks.
 void SharedMemoryAndGloo::exchange_both(const Load& near, const Load& far) {
   std::atomic<bool> has_failed = false;
   std::exception_ptr error;
@@ -199,7 +200,8 @@ void SharedMemoryAndGloo::gather(std::span<const std::byte> own, std::span<std::
   }
 }
 
-// As for the ring: the maximum that a machine sends if ranks send each other their parts.
+// Returns the maximum that a machine sends if ranks send each other their parts, in the ring's
+// units.
 double SharedMemoryAndGloo::sent_directly() const {
   double most = 0;
   const double all = machines_.members();
@@ -229,7 +231,7 @@ int SharedMemoryAndGloo::position(const Chain& chain, int machine) const {
   return chain.is_star ? std::min(away, 1) : away;
 }
 
-// In step s the machine at position p gets piece s-p+1 of every lane, and sends piece s-p on.
+// In step s the machine at position p receives piece s-p+1 of every lane and forwards piece s-p.
 void SharedMemoryAndGloo::pass_on(const Chain& chain, const Buffer& bytes, int64_t length,
                                   int64_t step, Load& messages) {
   const int lanes = machines_.most_members(), count = machines_.count();

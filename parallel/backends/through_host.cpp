@@ -1,5 +1,5 @@
 // Lets a host backend serve memory on devices, through copies in host memory. It allows any number
-// of ranks on any GPUs, even several on one, with the CPU's results.
+// of ranks on any GPUs, even several on one GPU, and gives the CPU's results.
 //
 // A copy is queued after the caller's work on the device, since all threads of a process share the
 // device's stream (kernels/cuda/runtime/device.h). The host waits for the copy.
@@ -27,9 +27,9 @@ class HostPlace {
     if (!is_on_host(buffer_)) copy(host_, buffer_);
     return host_;
   }
-  // Returns the host memory, to be written.
+  // Returns the host memory for writing.
   const Buffer& room() const { return host_; }
-  // Copies what was written there back to the buffer.
+  // Copies the written values back to the buffer.
   void give_back() const {
     if (!is_on_host(buffer_)) copy(buffer_, host_);
   }

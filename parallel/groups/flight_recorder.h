@@ -29,7 +29,7 @@ struct FlightEntry {
   std::shared_ptr<const std::string> group;
   const char* operation = "";
   OperationTag tag = {};
-  int64_t count = 0;  // elements that it reads, or if it reads none, writes
+  int64_t count = 0;  // elements that it reads; if none, that it writes
   DType dtype = DType::f32;
   FlightState state = FlightState::queued;
   double queued_at = 0, began_at = 0, ended_at = 0;  // seconds since 1970; 0: not yet
@@ -44,9 +44,9 @@ class FlightRecorder {
   uint64_t add(FlightEntry entry);
   // Sets the entry's state. Ignores an entry that is no longer kept.
   void note(uint64_t number, FlightState state);
-  // JSON: {"rank", "size", "entries": [...]}, the oldest entry first.
+  // Returns JSON: {"rank", "size", "entries": [...]}, the oldest entry first.
   std::string json(int rank, int size) const;
-  // Writes the record once per process; returns when some thread has written it. Write errors go to
+  // Writes the record once per process; returns once any thread has written it. Write errors go to
   // stderr.
   void write_once(int rank, int size);
 

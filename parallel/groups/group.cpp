@@ -34,7 +34,7 @@ struct Group::State {
                                              .count = data ? data->count : 0,
                                              .dtype = data ? data->dtype : DType::f32});
   }
-  // Ranks that still wait for this rank see its process end; this rank waits for none.
+  // Ranks that still wait for this rank detect the end of its process; this rank waits for none.
   ~State() { backend->stop(); }
 
   std::shared_ptr<kernels::Event> mark(const Buffer* read, const Buffer* written) {
@@ -83,8 +83,8 @@ Membership all_of(std::shared_ptr<Rendezvous> rendezvous) {
 }
 
 Membership all_at(const std::string& place, int rank, int size) {
-  check(size >= 1 && rank >= 0 && rank < size, "Group: want 0 <= rank < size; got rank {}, size {}",
-        rank, size);
+  check(size >= 1 && rank >= 0 && rank < size,
+        "Group: rank out of range; got rank {}, size {}, want 0 <= rank < size", rank, size);
   return size == 1 ? Membership{} : all_of(meet(place, rank, size));
 }
 
@@ -132,12 +132,13 @@ Group Group::subgroup(const std::vector<int>& ranks) const {
   Membership members{.name = "", .ranks = {}, .rank = -1, .rendezvous = parent.rendezvous};
   for (size_t i = 0; i < ranks.size(); ++i) {
     check_peer("subgroup", ranks[i]);
-    check(std::count(ranks.begin(), ranks.end(), ranks[i]) == 1, "subgroup: rank {} comes twice",
-          ranks[i]);
+    check(std::count(ranks.begin(), ranks.end(), ranks[i]) == 1,
+          "subgroup: rank {} occurs twice; want each rank once", ranks[i]);
     if (ranks[i] == rank()) members.rank = static_cast<int>(i);
     members.ranks.push_back(parent.ranks[ranks[i]]);
   }
-  check(members.rank >= 0, "subgroup: this rank, {}, is not one of the members {}", rank(),
+  check(members.rank >= 0,
+        "subgroup: the members do not include this rank; got {1}, want {0} among them", rank(),
         list_of(ranks, ", "));
   members.name = shortened(fmt::format("{}.{}-{}", parent.name, list_of(members.ranks, "_"),
                                        state_->subgroups[members.ranks]++));
@@ -148,7 +149,8 @@ uint32_t Group::next_number() const { return state_->numbers++; }
 
 void Group::name_places(const std::vector<std::string>& places) const {
   check(static_cast<int>(places.size()) == size(),
-        "name_places: want a place for each of {} ranks; got {}", size(), places.size());
+        "name_places: wrong number of places; got {1}, want {0}, one for each rank", size(),
+        places.size());
   const Membership& members = state_->backend->members();
   if (!members.rendezvous) return;
   for (int rank = 0; rank < size(); ++rank)
@@ -213,7 +215,7 @@ bool Group::State::look() {
 // Issues the operation to the group's thread.
 template <class Operation>
 Work Group::issue(const char* name, OperationTag tag, Memory memory, Operation&& operation) const {
-  kernels::refuse_to_record(name, "because ranks would not meet for it in a replay",
+  kernels::refuse_to_record(name, "because the ranks would not meet there in a replay",
                             "the exchange after replay()");
   if (memory.written) memory.written->note_change();
   State* state = state_.get();  // lives at least as long as its queue
@@ -283,7 +285,8 @@ Work Group::all_to_all_async(const Buffer& out, const Buffer& in) const {
   check(in.count == out.count && in.count % size() == 0,
         "all_to_all: want the same count in and out, a multiple of {} ranks; got {} in, {} out",
         size(), in.count, out.count);
-  check(out.data != in.data || in.count == 0, "all_to_all: input and output share memory");
+  check(out.data != in.data || in.count == 0,
+        "all_to_all: input and output share memory; want separate tensors");
   return issue("all_to_all", {}, {.read = &in, .written = &out},
                [=](Backend& backend) { backend.all_to_all(out, in); });
 }

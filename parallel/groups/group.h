@@ -6,17 +6,17 @@
 // that returns immediately. Operations run in issue order on the group's own thread, and
 // Work::wait() throws their errors. A rank that has died, or that does not arrive within
 // BOOSTER_TIMEOUT seconds (600), causes an error that names it. After any error the group can only
-// be left. Operations incomplete when the last handle is destroyed are given up.
+// be left. Destroying the last handle abandons incomplete operations.
 //
-// A collective that writes a tensor raises its version on the caller's thread before it returns.
-// 16-bit copies and tensors saved by the tape thus count as stale. A broadcast writes nothing at
-// its root. Between the issue and Work::wait() the new version has no values yet: a copy made then
-// would be wrong but count as current.
+// A collective that writes a tensor raises the tensor's version on the caller's thread before it
+// returns. Earlier 16-bit copies, and tensors saved by the tape, thus count as stale. A broadcast
+// writes nothing at its root. Between the issue and Work::wait() the new version has no values yet:
+// a copy made then would be wrong but count as current.
 //
 // Tensors may be on any device, and on different devices on different ranks. An operation runs
 // after the work that the caller has queued there. Ranks that each have their own GPU use NCCL;
-// wait() then only orders the caller's next work after the operation (docs/cuda.md). All else is
-// copied through the host, in the stream's order.
+// wait() then only orders the caller's next work after the operation (docs/cuda.md). All other
+// ranks copy through the host, in the stream's order.
 //
 // Reductions give the same bits on all ranks, and on one machine as on several. Use a group on one
 // thread of a program at a time.
@@ -36,31 +36,32 @@ class Rendezvous;
 
 class Group {
  public:
-  // Only this rank.
+  // Makes a group of this rank alone.
   Group();
-  // The ranks that meet() at a place, a private folder or tcp://HOST:PORT, as in World. Collective
-  // over them.
+  // Makes a group of the ranks that meet() at a place: a private folder or tcp://HOST:PORT, as in
+  // World. Collective over them.
   Group(const std::string& place, int rank, int size);
-  // All ranks of a rendezvous. Collective over them.
+  // Makes a group of all ranks of a rendezvous. Collective over them.
   explicit Group(std::shared_ptr<Rendezvous> rendezvous);
 
   int rank() const;
   int size() const;
-  // The members' ranks in the world, in this group's order.
+  // Returns the members' ranks in the world, in this group's order.
   const std::vector<int>& world_ranks() const;
   // Returns "local", "shm", "shm+gloo" (ranks of several machines), "gloo" or "mpi"; "nccl" once
   // GPU tensors have used it.
   std::string backend() const;
 
-  // Returns a group of some members, given by their ranks here in the new group's order, including
-  // this rank. Only they call it; groups with the same members, in the same order.
+  // Returns a group of some members, given by their ranks in this group, in the new group's order.
+  // They must include this rank. Only the members call it. Several groups of the same members are
+  // made in the same order on all of them.
   Group subgroup(const std::vector<int>& ranks) const;
 
   // Reports to the other ranks that this rank stops taking part, and why. Their present and later
   // waits for it throw that reason.
   void give_up(const std::string& reason) const;
 
-  // Counts its calls, from 0: the same on all members that make the same calls.
+  // Returns the number of earlier calls. It is the same on all members that make the same calls.
   uint32_t next_number() const;
 
   // Sets each member's place, such as "data 1, tensor 0" (parallel/mesh.h), by rank. On this rank,
@@ -86,9 +87,9 @@ class Group {
   Work all_to_all_async(const Buffer& out, const Buffer& in) const;
   Work send_async(const Buffer& data, int to) const;
   Work receive_async(const Buffer& data, int from) const;
-  // Both at once: for rings, where all ranks send before any receives.
+  // Sends and receives at once: for rings, where all ranks send before any receives.
   Work send_receive_async(const Buffer& out, int to, const Buffer& in, int from) const;
-  // Complete when all ranks have arrived.
+  // Completes when all ranks have arrived.
   Work barrier_async() const;
 
   void all_reduce(const Buffer& data, CollectiveOp reduction = CollectiveOp::sum) const {

@@ -13,7 +13,7 @@ std::shared_ptr<Rendezvous> meet(const std::string& place, int rank, int size,
   if (place.starts_with("tcp://"))
     return std::make_shared<StoreRendezvous>(Endpoint::from(place), rank, size, name);
   check(place.find("://") == std::string::npos,
-        "rendezvous: no such kind of meeting place; got '{}', want a folder or tcp://HOST:PORT",
+        "rendezvous: unknown kind of meeting place; got '{}', want a folder or tcp://HOST:PORT",
         place);
   return std::make_shared<FolderRendezvous>(place, rank, size, name);
 }

@@ -1,5 +1,5 @@
 // Writes the flight record of a rank that SIGTERM ends. The run tool sends SIGTERM when another
-// rank has failed; a user may send it after a long wait.
+// rank has failed. A user may send it after a long wait.
 #pragma once
 
 namespace booster {

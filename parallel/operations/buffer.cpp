@@ -9,7 +9,7 @@ Buffer::Buffer(const kernels::View& view)
   check(view.contiguous(), "Buffer: the tensor is not contiguous; make a contiguous copy first");
 }
 
-// Keeps the storage instead of the tensor: a tape must not reach the group's thread.
+// Keeps the storage instead of the tensor, because a tape must not reach the group's thread.
 Buffer::Buffer(const Tensor& tensor) : Buffer(tensor.view()) {
   storage = tensor.body()->storage;
 }

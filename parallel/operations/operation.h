@@ -30,11 +30,11 @@ struct Buffer {
   Buffer() = default;
   Buffer(void* data, int64_t count, DType dtype, Device device = {})
       : data(data), count(count), dtype(dtype), device(device) {
-    check(count >= 0, "Buffer: a count is negative; got {}", count);
-    check(data || count == 0, "Buffer: {} elements at a null pointer", count);
+    check(count >= 0, "Buffer: a count is negative; got {}, want 0 or more", count);
+    check(data || count == 0, "Buffer: null pointer; got one with {} elements", count);
   }
   // Throws if the view is not contiguous.
-  Buffer(const kernels::View& view);  // NOLINT: a view is a buffer wherever one is wanted
+  Buffer(const kernels::View& view);  // NOLINT: a view converts to a buffer implicitly
   Buffer(const Tensor& tensor);       // NOLINT: likewise
   template <class T>
   Buffer(std::vector<T>& values)  // NOLINT: likewise
@@ -64,8 +64,8 @@ const char* name_of(CollectiveOp reduction);
 
 class Completion;  // completion.h
 
-// Copies share one operation. Thread-safe. Until wait() returns, do not read or write the
-// operation's outputs, and do not change its inputs.
+// Copies share one operation. Thread-safe. Until wait() returns, do not access the operation's
+// outputs or change its inputs.
 class Work {
  public:
   // A finished operation.

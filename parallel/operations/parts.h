@@ -18,8 +18,8 @@ inline Part part_of(int64_t count, int index, int parts) {
           short_part + (index < longer_parts)};
 }
 
-// Returns how many bytes to move at a time, of `bytes` that pass through several ranks in turn: an
-// eighth. That keeps all ranks busy most of the time, without the latency of each step dominating.
+// Returns how many of `bytes` to move at a time if they pass through several ranks in turn: an
+// eighth. That keeps all ranks busy most of the time, and latency does not dominate.
 inline int64_t piece_of(int64_t bytes) {
   return std::clamp<int64_t>(bytes / 8, 64 << 10, 4 << 20);
 }

@@ -35,8 +35,8 @@ BinaryOp step_of(CollectiveOp reduction) {
   }
 }
 
-// The last step writes `out`, earlier steps `partial`, so a source that is also `out` stays intact
-// until it has been read.
+// Writes `partial` in all steps but the last, which writes `out`. A source that is also `out` thus
+// stays intact until it is read.
 void reduce_directly(View out, const std::vector<const void*>& sources, View partial,
                      BinaryOp step) {
   const auto& table = kernels::on({});

@@ -21,9 +21,9 @@ void check_reduction(CollectiveOp reduction, DType dtype);
 void reduce_sources(void* out, const std::vector<const void*>& sources, int64_t count, DType dtype,
                     CollectiveOp reduction, std::vector<std::byte>& scratch);
 
-// The same reduction in several steps, on one machine after another. Each step adds its ranks'
-// values to the partial result, and the last one finishes. The result has the same bits as one
-// reduce_sources() of all ranks.
+// The following do the same reduction in several steps, one machine after another. Each step adds
+// its ranks' values to the partial result, and the last one finishes. The result has the same bits
+// as one reduce_sources() of all ranks.
 //
 // Returns the dtype of the partial result: f32 for 16-bit types, else `dtype`.
 DType partial_dtype(DType dtype);

@@ -1,4 +1,4 @@
-// Signature: a rank's next operation; all ranks of a collective must have the same one.
+// Signature: describes a rank's next operation; it must be equal on all ranks of a collective.
 #pragma once
 
 #include "parallel/operations/operation.h"
@@ -31,7 +31,7 @@ struct Signature {
   DType dtype = DType::f32;
   uint8_t is_direct = 0;  // 1: this rank could send from GPU to GPU; ranks may differ in it
 
-  // `data`: a rank's input or output, the smaller of the two; `root` is a rank of the world.
+  // `data` is the rank's input or output, whichever is smaller; `root` is a rank of the world.
   static Signature of(Collective operation, const Buffer& data,
                       CollectiveOp reduction = CollectiveOp::sum, int root = 0) {
     return {.count = data.count,
@@ -50,7 +50,8 @@ struct Signature {
            root == other.root && operation == other.operation && reduction == other.reduction &&
            dtype == other.dtype;
   }
-  // "all_reduce of 400 f32 by sum (call 7)", "all_reduce of 400 f32 by sum (call 7, bucket 3)"
+  // Returns "all_reduce of 400 f32 by sum (call 7)", "all_reduce of 400 f32 by sum (call 7, bucket
+  // 3)"
   std::string text() const;
 };
 

@@ -52,7 +52,7 @@ class WorkQueue::Flag : public Completion {
   std::condition_variable finished_;
   bool done_ = false;
   std::exception_ptr error_;
-  std::shared_ptr<Completion> running_;  // what the operation left running on a device; set once
+  std::shared_ptr<Completion> running_;  // the part left running on a device; set once
 };
 
 WorkQueue::~WorkQueue() {
@@ -86,7 +86,7 @@ void WorkQueue::run(Item item, bool is_given_up) {
   } catch (...) {
     error = std::current_exception();
   }
-  item.operation = nullptr;  // frees what it kept alive, possibly before the waiter returns
+  item.operation = nullptr;  // frees its memory, possibly before the waiter returns
   item.flag->finish(error, running);
 }
 

@@ -16,15 +16,15 @@ namespace booster {
 
 class WorkQueue {
  public:
-  // Returns what it leaves running on a device; null if it is complete.
+  // Returns the part that still runs on a device; null if the operation is complete.
   using Operation = std::function<std::shared_ptr<Completion>()>;
 
   // For operations that leave nothing running.
   WorkQueue() : WorkQueue([] { return false; }) {}
-  // The thread calls `look` between operations, and regularly while idle as long as it returns
-  // true, which means that something is still running.
+  // `look` returns true while work still runs on a device. The thread calls it between operations,
+  // and while idle as long as it returns true.
   explicit WorkQueue(std::function<bool()> look) : look_(std::move(look)) {}
-  // Gives up operations that have not begun; their wait() throws.
+  // Abandons operations that have not begun; their wait() throws.
   ~WorkQueue();
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;

@@ -25,7 +25,7 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr milliseconds poll_interval(5);
-// How long an earlier run's process that is about to end may still hold a place.
+// How long an ending process of an earlier run may still hold a place.
 constexpr std::chrono::seconds handover(2);
 
 // Writes a value so that readers see all of it or nothing.
@@ -38,7 +38,7 @@ void write_whole(const std::string& path, int rank, std::string_view value) {
     fail_run("rendezvous: cannot write {}: {}", path, std::strerror(errno));
 }
 
-// A run that ends removes the folder when it is empty, so the folder may vanish meanwhile.
+// Makes the folder. An ending run removes it when it is empty, so it may vanish meanwhile.
 void make_private_folder(const std::string& path) {
   std::error_code ignored;
   if (const auto parent = fs::path(path).parent_path(); !parent.empty())
@@ -67,7 +67,7 @@ struct Leader {
   std::string job;
 
   std::string text() const { return fmt::format("{}\n{}\n{}", run, process, job); }
-  // Parses a text, which may be anything; nothing if it is not a leader's.
+  // Parses any text; returns nothing if it is not a leader's.
   static std::optional<Leader> from(const std::string& text) {
     const size_t first = text.find('\n'), second = text.find('\n', first + 1);
     if (first == text.npos || second == text.npos) return std::nullopt;
@@ -81,7 +81,7 @@ struct Leader {
 };
 
 std::string been_stopped() {
-  return fmt::format("been stopped for {:g} s (SIGSTOP or a debugger; BOOSTER_HEARTBEAT)",
+  return fmt::format("been stopped for {:g} s (SIGSTOP or a debugger; limit: BOOSTER_HEARTBEAT)",
                      heartbeat_limit().count() / 1000.0);
 }
 
@@ -116,7 +116,7 @@ void FolderRendezvous::give_up(const std::string& obstacle) const {
   std::error_code ignored;
   fs::remove(meeting_place_, ignored);  // only if it is empty
   if (!obstacle.empty()) fail_run("rendezvous: {}", obstacle);
-  fail_run("rendezvous: rank 0 did not come to {} within {} s", meeting_place_,
+  fail_run("rendezvous: rank 0 did not arrive at {} within {} s", meeting_place_,
            group_timeout().count() / 1000.0);
 }
 
@@ -126,7 +126,7 @@ FolderRendezvous::~FolderRendezvous() {
 }
 
 void FolderRendezvous::leave() {
-  own_.reset();  // first: of two ranks that leave together one is the last
+  own_.reset();  // first: when two ranks leave together, one is the last
   std::error_code ignored;
   const bool failed = fs::exists(folder_ + "/failure", ignored);
   if (failed ? is_last() : rank() == 0) fs::remove_all(folder_, ignored);
@@ -135,8 +135,8 @@ void FolderRendezvous::leave() {
   leader_.reset();
 }
 
-// A program that has failed ends by quick_exit(). The others must not take the end of rank 0 for
-// the end of the run.
+// Leaves a failed run. A failed program ends by quick_exit(), and other ranks must not take the end
+// of rank 0 for the end of the run.
 void FolderRendezvous::leave_in_failure() {
   if (!is_last()) publish_failure(describe(rank()) + " has ended while other ranks still need it");
   leave();
@@ -151,11 +151,11 @@ std::string FolderRendezvous::try_to_join() {
 std::string FolderRendezvous::other_leader(const Place& place) const {
   const auto leader = Leader::from(place.text());
   if (!leader)
-    return fmt::format("{}/leader is held by something else; want another MASTER_PORT",
+    return fmt::format("another process holds {}/leader; want another MASTER_PORT",
                        meeting_place_);
   if (leader->job != job_)
     return fmt::format(
-        "another job meets in {}: that of rank 0 ({}) is {}; this is rank {} of {}; want a "
+        "another job meets in {}: rank 0 ({}) belongs to {}; this is rank {} of {}; want a "
         "MASTER_PORT for each job, or one BOOSTER_JOB for all ranks of a job",
         meeting_place_, leader->process, leader->job, rank(), job_);
   if (rank() != 0) return "";
@@ -191,7 +191,8 @@ std::string FolderRendezvous::lead() {
   return "";
 }
 
-// A rank that has died leaves its place taken: its run fails, and another one may come.
+// Follows rank 0. A rank that has died leaves its place taken, so its run fails and another may
+// start.
 std::string FolderRendezvous::follow() {
   const auto place = Place::look(meeting_place_ + "/leader");
   if (!place || !place->is_held()) return "";
@@ -223,7 +224,7 @@ void FolderRendezvous::wait_for(const std::vector<int>& ranks) {
   });
   if (!problem.empty()) fail_run("rendezvous: {}", problem);
   if (!all_here)
-    fail_run("rendezvous: not all ranks came within {} s; missing: rank {}",
+    fail_run("rendezvous: not all ranks arrived within {} s; missing: rank {}",
              group_timeout().count() / 1000.0, missing(ranks));
 }
 
@@ -235,7 +236,7 @@ std::string FolderRendezvous::get(const std::string& key, const std::vector<int>
   });
   if (!problem.empty()) fail_run("rendezvous: {}", problem);
   if (!found)
-    fail_run("rendezvous: a rank did not announce '{}' within {} s", key,
+    fail_run("rendezvous: no rank published '{}' within {} s", key,
              group_timeout().count() / 1000.0);
   const auto value = read_private(path);
   if (!value) fail_run("rendezvous: cannot read {}", path);

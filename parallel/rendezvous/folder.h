@@ -1,10 +1,10 @@
 // The rendezvous of ranks on one machine, in a private folder (mode 0700, owned by this user).
 //
 // Rank 0 holds the place `leader`. Its text names the job that meets here and the subfolder
-// `run-XXXXXX`, so that leftovers of a crashed run are never taken for this run. Every rank holds a
-// place there as long as it lives, so the others can detect its death. Two jobs in one folder never
-// mix: a process whose job differs from the first rank 0's, or whose rank is taken, ends with an
-// error. Rank 0 removes the subfolder when it leaves. After a failure the last rank does, so that
+// `run-XXXXXX`. Remains of a crashed run thus never count as this run. Every rank holds a place
+// there as long as it lives, so the others can detect its death. Two jobs in one folder never mix:
+// a process whose job differs from the first rank 0's, or whose rank is taken, ends with an error.
+// Rank 0 removes the subfolder when it leaves. After a failure the last rank removes it, so that
 // all can read the cause. Ranks also leave when the process ends by exit() or quick_exit().
 // Thread-safe.
 #pragma once
@@ -26,9 +26,9 @@ namespace booster {
 
 class FolderRendezvous final : public Rendezvous {
  public:
-  // Joins this job's run that meets in `folder`, which is made if absent. Throws if the folder is
-  // not private, if another job meets there, if another living process has this rank, or if rank 0
-  // does not arrive in time. `job` is as job_of() returns it.
+  // Joins this job's run in `folder`; makes the folder if it is absent. Throws if the folder is not
+  // private, if another job meets there, if another living process has this rank, or if rank 0 does
+  // not arrive in time. `job` is the result of job_of().
   FolderRendezvous(std::string folder, int rank, int size, std::string job);
   ~FolderRendezvous() override;
 
@@ -38,14 +38,14 @@ class FolderRendezvous final : public Rendezvous {
   std::string trouble(const std::vector<int>& ranks) override;
   void report_failure(std::string_view text) override;
   std::string secret() override { return get("secret", {0}); }
-  // The run's own subfolder.
+  // Returns the run's own subfolder.
   std::string folder() const override { return folder_; }
 
  protected:
   std::string process(int rank) const override;
 
  private:
-  // Each returns the current obstacle; "" if there is none, or if no one has arrived yet.
+  // Each returns the current obstacle; "" if there is none, or if no rank has arrived yet.
   std::string try_to_join();
   std::string lead();
   std::string follow();

@@ -20,14 +20,14 @@ class Machines {
   int count() const { return static_cast<int>(members_.size()); }
   int members() const { return static_cast<int>(machine_of_.size()); }
   int of(int rank) const { return machine_of_[rank]; }
-  // The ranks on a machine, ascending.
+  // Returns the ranks on a machine, ascending.
   const std::vector<int>& on(int machine) const { return members_[machine]; }
-  // The index of a rank in on(of(rank)).
+  // Returns the index of a rank in on(of(rank)).
   int place_of(int rank) const { return place_of_[rank]; }
   int most_members() const;
-  // Whether each machine's ranks are consecutive.
+  // Returns whether each machine's ranks are consecutive.
   bool are_runs() const;
-  // The rank on `machine` that handles lane `lane` of the data between machines.
+  // Returns the rank on `machine` that handles lane `lane` of the data between machines.
   int owner(int machine, int lane) const {
     return members_[machine][lane % static_cast<int>(members_[machine].size())];
   }

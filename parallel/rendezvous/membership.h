@@ -16,8 +16,8 @@ struct Membership {
   std::shared_ptr<Rendezvous> rendezvous;  // null if alone
 
   int size() const { return static_cast<int>(ranks.size()); }
-  // A member's rank in the world and its place on the mesh, without and with its process: see
-  // Rendezvous.
+  // Returns a member's rank in the world and its place on the mesh, without and with its process:
+  // see Rendezvous.
   std::string name_of(int group_rank) const;
   std::string describe(int group_rank) const;
   // Returns whether all members answer `question`, a file name, with true. Collective; once per

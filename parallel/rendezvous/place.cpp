@@ -16,8 +16,8 @@ namespace {
 
 constexpr off_t longest_text = 1 << 20;
 
-// The purpose of a lock on a byte of the file. A holder's lock must differ from the lock of a
-// process that removes a dead holder's file.
+// Purposes of locks on a byte of the file. A holder's lock must differ from the lock of a process
+// that removes a dead holder's file.
 enum class For : off_t { holding = 0, clearing = 1 };
 
 struct flock lock_for(For purpose) {

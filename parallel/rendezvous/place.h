@@ -1,5 +1,5 @@
-// A place that one process holds: a file locked as long as the process lives, however it ends. Its
-// text identifies the process. The file appears under its name already locked and filled.
+// A place that one process holds: a file that stays locked until the process ends, for any reason.
+// Its text identifies the process. The file appears under its name already locked and filled.
 //
 // The lock is the process's own (POSIX): children do not inherit it. One thread at a time.
 #pragma once
@@ -20,8 +20,8 @@ class Place {
   // Returns another process's place. Nothing if there is none, or if the file is invalid: a link,
   // not a regular file, another user's or too long.
   static std::optional<Place> look(const std::string& path);
-  // Removes a file that no living process holds, even if others do the same or take the place
-  // meanwhile.
+  // Removes a file that no living process holds. Other processes may do the same, or take the
+  // place, meanwhile.
   static void clear(const std::string& path);
 
   Place(Place&& other) noexcept;
@@ -29,7 +29,7 @@ class Place {
   ~Place();  // releases the place
 
   const std::string& text() const { return text_; }
-  // Whether another living process holds it, on this machine or in a container on it.
+  // Returns whether another living process holds it, on this machine or in a container on it.
   bool is_held() const { return holder().has_value(); }
   // Returns the holder, or 0 if it has no number here: it is in another PID namespace.
   std::optional<pid_t> holder() const;
@@ -40,7 +40,7 @@ class Place {
   std::string text_;
 };
 
-// Whether it is this user's folder, not a link, and closed to all other users.
+// Returns whether the path is this user's folder, not a link, and closed to all other users.
 bool is_private_folder(const std::string& path);
 
 // Returns the text of a private file that another process wrote. Nothing if there is none, or if it

@@ -19,7 +19,7 @@ namespace booster {
 
 namespace {
 
-// Returns where this rank notes what it does; "" if it is not to note it.
+// Returns the file for this rank's notes; "" if it makes none.
 std::string place_of_notes() { return environment::text("BOOSTER_NOTES"); }
 
 std::string path_of(const std::string& place, RankNote kind) {
@@ -79,7 +79,7 @@ LongWait LongWait::from(const std::string& text) {
 }
 
 std::string LongWait::told() const {
-  return fmt::format("{} has not come to {} for {:.0f} s", waits_for, where,
+  return fmt::format("{} has not arrived at {} for {:.0f} s", waits_for, where,
                      monotonic_seconds() - since);
 }
 

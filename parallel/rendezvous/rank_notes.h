@@ -28,8 +28,8 @@ std::string name_of_this_rank();
 // For the run tool: returns the note of the rank whose BOOSTER_NOTES is `place`; "" if none.
 std::string note_at(const std::string& place, RankNote kind);
 
-// Notes that this process saves while the object lives, so that a process that stops it waits for
-// the end.
+// Notes, while the object lives, that this process saves. A process that wants to stop it then
+// waits.
 class SavingNote {
  public:
   explicit SavingNote(std::string_view what) { put_note(RankNote::saves, what); }
@@ -46,7 +46,7 @@ struct LongWait {
   std::string text() const;
   // Parses a note, which may hold anything.
   static LongWait from(const std::string& text);
-  // Returns "rank 1 (pid 4242 on host) has not come to all_reduce (call 17) for 12 s".
+  // Returns "rank 1 (pid 4242 on host) has not arrived at all_reduce (call 17) for 12 s".
   std::string told() const;
 };
 double monotonic_seconds();

@@ -15,10 +15,11 @@
 
 namespace booster {
 
-// How long a rank waits for another before it gives up: BOOSTER_TIMEOUT seconds, or 600.
+// Returns how long a rank waits for another before it fails: BOOSTER_TIMEOUT seconds, or 600.
 std::chrono::milliseconds group_timeout();
-// How long a rank may show no sign of life before it counts as lost: BOOSTER_HEARTBEAT seconds, or
-// 8. 0 means for ever, for debuggers.
+// Returns how long a rank may show no sign of life before it counts as lost: BOOSTER_HEARTBEAT
+// seconds, or
+// 8. 0 means forever, for debuggers.
 std::chrono::milliseconds heartbeat_limit();
 
 class Rendezvous {
@@ -38,32 +39,33 @@ class Rendezvous {
   // Waits until a rank has put the value; throws as soon as one of `ranks` has died.
   virtual std::string get(const std::string& key, const std::vector<int>& ranks) = 0;
 
-  // Returns what is wrong with these ranks; "" while all live and none has reported a failure. The
+  // Returns the problem of these ranks; "" while all live and none has reported a failure. The
   // run's first trouble is remembered, so that all ranks name the same culprit.
   virtual std::string trouble(const std::vector<int>& ranks) = 0;
-  // Reports to the others why this rank gives up.
+  // Reports to the other ranks why this rank fails.
   virtual void report_failure(std::string_view text) = 0;
 
-  // A text that only the run's ranks know; the same on all.
+  // Returns the text that only the run's ranks know, equal on all.
   virtual std::string secret() = 0;
-  // An address of this machine at which the other ranks reach this one. All must have joined.
+  // Returns an address of this machine at which the other ranks reach this one. All must have
+  // joined.
   virtual std::string address() { return "127.0.0.1"; }
 
-  // A private folder that all ranks of the run can open, for files that they map; it is removed
-  // with the run. "" if there is none: then ranks share no memory.
+  // Returns a private folder that all ranks of the run can open, for files that they map; it is
+  // removed with the run. "" if there is none: then ranks share no memory.
   virtual std::string folder() const { return ""; }
 
-  // A name for this rank's machine: ranks with the same name can share memory. It is
-  // BOOSTER_MACHINE, or else the running kernel, the namespaces of networks and processes, and the
-  // user: two containers are two machines.
+  // Returns a name for this rank's machine: ranks with the same name can share memory. It is
+  // BOOSTER_MACHINE if set. Otherwise it combines the running kernel, the network and process
+  // namespaces, and the user, so two containers are two machines.
   virtual std::string machine() const;
 
   // Returns "rank 2", or "rank 2 (data 1, tensor 0)" if ranks have places.
   std::string name(int rank) const;
-  // The same with the process: "rank 2 (data 1, tensor 0; pid 4242 on host)".
+  // Returns the same with the process: "rank 2 (data 1, tensor 0; pid 4242 on host)".
   std::string describe(int rank) const;
-  // Sets what name() and describe() add to a rank's number; "" for nothing. The last call counts,
-  // and only on this rank.
+  // Sets the text that name() and describe() add to a rank's number; "" for none. It replaces
+  // earlier ones, and only on this rank.
   void set_place(int rank, std::string place);
 
  protected:

@@ -15,8 +15,8 @@ namespace booster {
 
 namespace {
 
-// A rendezvous's threads use libcrypto until the program's last objects are destroyed, which is
-// after libcrypto would clean itself up.
+// Keeps libcrypto from cleaning itself up at exit. A rendezvous's threads use it until the
+// program's last objects are destroyed, which is later.
 void keep_libcrypto() {
   static const int kept = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
   if (!kept) fail_run("libcrypto does not start");
@@ -64,8 +64,8 @@ std::string shared_secret() {
   std::string text = environment::text("BOOSTER_SECRET");
   constexpr size_t shortest = 16;
   check(!text.empty(),
-        "BOOSTER_SECRET: is not set, and ranks on several machines know each other by it; want the "
-        "same text on all of them, such as `openssl rand -hex 32` prints");
+        "BOOSTER_SECRET: is not set; ranks on several machines need it to recognise each other; "
+        "want the same text on all of them, such as the output of `openssl rand -hex 32`");
   check(text.size() >= shortest, "BOOSTER_SECRET: got {} characters, want at least {}", text.size(),
         shortest);
   return text;

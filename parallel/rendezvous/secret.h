@@ -10,13 +10,13 @@ namespace booster {
 // Returns unpredictable bytes from the system's generator.
 std::string random_bytes(size_t count);
 std::string hexadecimal(std::string_view bytes);
-// HMAC-SHA256 (RFC 2104) of `text`, 32 bytes.
+// Returns the HMAC-SHA256 (RFC 2104) of `text`, 32 bytes.
 std::string hmac_sha256(std::string_view secret, std::string_view text);
 // Takes the same time wherever the two differ.
 bool is_same(std::string_view proof, std::string_view expected);
 
-// Returns what both sides of a connection sign: who proves it, to whom and for what, and the
-// other's random bytes. An overheard proof is therefore useless.
+// Returns the text that both sides of a connection sign: the prover, the verifier, the purpose and
+// the other side's random bytes. An overheard proof is therefore useless.
 std::string proof_of(std::string_view secret, std::string_view purpose, std::string_view nonce);
 
 // Returns BOOSTER_SECRET, which ranks on several machines must share. Throws if it is absent or

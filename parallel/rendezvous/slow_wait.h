@@ -1,6 +1,6 @@
 // Reports a long wait for other ranks while it lasts: after BOOSTER_SLOW_WAIT seconds (10), then at
-// intervals that double. It writes to stderr, or a note to the run tool, which then reports it for
-// all ranks. One thread at a time.
+// intervals that double. It writes to stderr. With a run tool it writes a note instead, and the
+// tool reports for all ranks. One thread at a time.
 #pragma once
 
 #include "parallel/rendezvous/rank_notes.h"
@@ -17,8 +17,8 @@ class SlowWait {
   ~SlowWait();  // ends the wait
   SlowWait(const SlowWait&) = delete;
 
-  // Call it a few times per second while the wait lasts. When a report is due it calls `waits_for`,
-  // which names the awaited rank as "rank 1 (pid 4242 on host)", and `where`.
+  // Call it a few times per second while the wait lasts. When a report is due it calls `waits_for`
+  // for the awaited rank, such as "rank 1 (pid 4242 on host)", and `where` for the operation.
   void still(const std::function<std::string()>& waits_for,
              const std::function<std::string()>& where);
 

@@ -69,7 +69,7 @@ void refuse_empty_values(const CLI::App& app, const Words& words) {
   }
 }
 
-// An option with too many values or with none: CLI11's error does not say which.
+// Names the option that has too many values or none, because CLI11's error does not.
 [[noreturn]] void fail_mismatch(const Reached& at, const Words& words, const std::string& text) {
   for (const std::string& word : words) {
     const CLI::Option* option = option_of(*at.app, word);

@@ -11,10 +11,9 @@ class App;
 
 namespace booster {
 
-// Parses the words after the program's name. Returns false once it has answered --help or
-// --version: nothing is left to do then. Errors begin with the name of the app and of its
-// subcommand. An app with `prefix_command` keeps the words from the first non-option on in
-// `remaining()`.
+// Parses the words after the program's name. Returns false after answering --help or --version; the
+// program then ends. Errors begin with the name of the app and of its subcommand. An app with
+// `prefix_command` keeps all words from the first non-option on in `remaining()`.
 bool parse_command_line(CLI::App& app, const std::vector<std::string>& words);
 bool parse_command_line(CLI::App& app, int argc, const char* const* argv);
 

@@ -35,8 +35,8 @@ bool stands_there(const fs::path& path) {
   return fs::exists(fs::symlink_status(path, error));
 }
 
-// Returns true if we made it: a file by its name, a folder by its mark. A folder whose writer was
-// killed before it set the mark is empty.
+// Returns true if this library made it; recognises a file by its name and a folder by its mark. A
+// folder whose writer was killed before it set the mark is empty.
 bool is_ours(const fs::directory_entry& entry) {
   std::error_code error;
   if (entry.is_symlink(error)) return false;
@@ -110,8 +110,8 @@ void AtomicFolder::commit() {
 void AtomicFolder::replace_target() {
   // Atomic: the target is a complete folder at every moment.
   if (exchange(temporary_, target_)) return;
-  // Otherwise the target is briefly missing. A kill in that moment leaves the old folder aside,
-  // where readers find it, and clear_up gives it its name back.
+  // Otherwise the target is briefly missing. If the process is killed then, the old folder stays
+  // under its other name. Readers find it there, and clear_up renames it back.
   const fs::path aside = aside_of(target_);
   const Descriptor old(::open(target_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (old.value >= 0) ::flock(old.value, LOCK_EX | LOCK_NB);
@@ -141,7 +141,7 @@ void make_folders(const fs::path& path) {
   fs::create_directories(path, error);
   if (error) cannot("create the folder", path, error.value());
   if (!fs::is_directory(path))
-    fail_run("{}: cannot create the folder; a file stands there", path.string());
+    fail_run("{}: cannot create the folder; a file has this name", path.string());
   for (const auto& folder : created) sync_folder(parent_of(folder));
 }
 

@@ -44,8 +44,8 @@ size_t read_some(int descriptor, void* to, size_t bytes, off_t offset, const fs:
   }
 }
 
-// Opens a regular file and sets `size`. The open is non-blocking, so that a pipe is refused instead
-// of waited for.
+// Opens a regular file and sets `size`. The open is non-blocking, so a pipe causes an error instead
+// of a wait.
 int open_regular(const fs::path& path, uint64_t& size, ErrorKind kind) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (const int error = descriptor < 0 ? errno : read_fault()) {
@@ -182,7 +182,7 @@ void FileWriter::close() {
 
 void check_free_space(const fs::path& folder, uint64_t bytes) {
   struct statvfs disk {};
-  if (::statvfs(folder.c_str(), &disk) != 0) cannot("ask the free space of", folder, errno);
+  if (::statvfs(folder.c_str(), &disk) != 0) cannot("query the free space of", folder, errno);
   const uint64_t available = uint64_t{disk.f_bavail} * disk.f_frsize;
   if (available < bytes) {
     fail_run("{}: not enough space on the disk; got {} bytes free, want {}", folder.string(),

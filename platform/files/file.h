@@ -39,7 +39,7 @@ class FileReader {
   // Fills `to` from `offset` on. Throws an Error of kind data if the file ends too early, of kind
   // failed if it cannot be read.
   void read(uint64_t offset, void* to, size_t bytes) const;
-  // Adds everything read from now on to `hash`, which must live as long as this.
+  // Adds everything read from now on to `hash`, which must outlive this object.
   void hash_into(Sha256& hash) { hash_ = &hash; }
 
  private:

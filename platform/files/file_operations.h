@@ -12,12 +12,12 @@
 
 namespace booster {
 
-// "No space left on device (ENOSPC)"
+// Returns "No space left on device (ENOSPC)"
 std::string reason(int error);
 [[noreturn]] void cannot(const char* what, const std::filesystem::path& path, int error);
 
-// What a test puts between this folder and the file system. Both functions return an error number,
-// 0 for none.
+// Hooks that a test installs between this folder and the file system. Both functions return an
+// error number, 0 for none.
 class FileFaults {
  public:
   virtual ~FileFaults() = default;
@@ -28,10 +28,10 @@ class FileFaults {
 // Null in every program.
 inline std::atomic<FileFaults*> file_faults{nullptr};
 
-// Throws if the operation is to fail here. Called before every operation that changes the disk.
+// Throws if a test makes the operation fail. Called before every operation that changes the disk.
 void before_operation(const char* what, const std::filesystem::path& path);
 
-// Returns the error with which an operation that only reads is to fail, 0 for none.
+// Returns the error that a test gives an operation that only reads, 0 for none.
 inline int read_fault() {
   FileFaults* const faults = file_faults;
   return faults ? faults->reading() : 0;

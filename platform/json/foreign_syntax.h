@@ -1,5 +1,5 @@
-// Recognises what stands where reading of JSON stopped: YAML, comments, single quotes, a surplus
-// comma, another encoding. Thread-safe.
+// Recognises foreign syntax at the place where reading of JSON stopped: YAML, comments, single
+// quotes, a surplus comma, another encoding. Thread-safe.
 #pragma once
 
 #include <string>

@@ -240,7 +240,7 @@ std::string json_problem(const nlohmann::json::exception& error) {
   std::string tail = expected == message.npos ? "" : message.substr(expected);
   tail.resize(std::min(tail.find("; last read:"), tail.size()));
   const auto printable = [](char c) { return c >= ' ' && c <= '~'; };
-  // What was read may look like the end of the message.
+  // The text read so far may look like the end of the message.
   if (tail.size() > 60 || !std::all_of(tail.begin(), tail.end(), printable)) tail.clear();
   message.resize(std::min({last_read, expected, message.size()}));
   if (message == "invalid literal")

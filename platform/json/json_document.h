@@ -24,7 +24,8 @@ struct JsonLimits {
   bool unsigned_integers = false;  // accept 2^63 to 2^64 - 1 (random states); never in a config
 };
 
-// Counted from 1; a column is a character, not a byte. Line 0: not from a file.
+// Counted from 1; a column is a character, not a byte. Line 0 means that the value is not from a
+// file.
 struct JsonPosition {
   int line = 0;
   int column = 0;
@@ -66,8 +67,8 @@ std::string place_of_key(const std::string& file, const JsonValue& value);
 std::string show_text(std::string_view text);
 // Returns a value as shown in errors: `2`, `"abc"`, `an object`.
 std::string show_value(const JsonValue& value);
-// "train" + "epochs" = "train.epochs"; a name with characters other than letters, digits, _ and -
-// is quoted.
+// Returns "train.epochs" for "train" and "epochs"; a name with characters other than letters,
+// digits, _ and - is quoted.
 std::string join_key(const std::string& path, std::string_view name);
 
 }  // namespace booster

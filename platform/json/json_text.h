@@ -11,21 +11,21 @@
 
 namespace booster {
 
-// Of text that is not JSON nlohmann_json's exception.
+// Parses JSON. Throws nlohmann_json's exception for other text.
 template <class Json = nlohmann::json>
 Json json_from(std::string_view text) {
   const DotDecimals numbers;
   return Json::parse(text);
 }
 
-// The same, but a discarded value of text that is not JSON.
+// Parses JSON. Returns a discarded value for other text.
 template <class Json = nlohmann::json>
 Json json_if_whole(std::string_view text) {
   const DotDecimals numbers;
   return Json::parse(text, nullptr, false);
 }
 
-// Tells `reader` what the text holds.
+// Reports the text's content to `reader`.
 template <class Reader>
 bool read_events(std::string_view text, Reader& reader) {
   const DotDecimals numbers;

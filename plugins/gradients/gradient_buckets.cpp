@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t first_bytes = 1 << 20;
 
 // The last bucket cannot be sent before backward ends, so it should be a small share of the total.
-// But a message below one MiB costs more than it saves.
+// However, a message below one MiB costs more than it saves.
 constexpr int64_t least_messages = 8;
 
 }  // namespace
@@ -128,8 +128,8 @@ void GradientBuckets::send_mean(const Tensor& target, OperationTag tag) {
   messages_.push_back({target, sent, group_.all_reduce_async(sent, CollectiveOp::mean, tag)});
 }
 
-// A rank without a gradient does not learn whether others have one. So all must lack the same ones,
-// unless `may_differ` settles that later.
+// Tags a bucket with its absent members. A rank without a gradient cannot detect that others have
+// one. So all must lack the same ones, unless `may_differ` handles that later.
 OperationTag GradientBuckets::tag_of(const Bucket& bucket) const {
   const int64_t number = &bucket - buckets_.data();
   const auto tag = OperationTag::of(OperationTag::bucket, number, training_);
@@ -140,7 +140,7 @@ OperationTag GradientBuckets::tag_of(const Bucket& bucket) const {
   return tag.without(absent.hash());
 }
 
-// Absent gradients count as 0 in their windows: another rank may have one.
+// Sends a bucket. Absent gradients count as 0 in their windows, since another rank may have one.
 void GradientBuckets::send(Bucket& bucket) {
   const NoGradGuard no_grad;
   const OperationTag tag = tag_of(bucket);
@@ -154,7 +154,7 @@ void GradientBuckets::send(Bucket& bucket) {
     } else if (grad.dtype() == slot.window.dtype()) {
       slot.window.copy_(grad);
       away_.push_back(i);
-    } else {  // unscaling made it wider: it is sent separately
+    } else {  // unscaling made it wider, so it is sent separately
       send_mean(grad, tag);
     }
   }

@@ -4,14 +4,14 @@
 // Buckets fill in the reverse order of the parameters, roughly the order in which backward
 // completes them, or in an observed order. A bucket is one flat tensor of one dtype. Each gradient
 // is a window of it, so nothing is copied, unless the gradient is kept elsewhere. Ranks exchange
-// the sum so far. Averaging it again after more passes is right, since the mean of equal values is
-// that value. Every rank must make the same calls; buckets are sent in order.
+// the sum so far. Averaging it again after more passes is correct, since the mean of equal values
+// is that value. Every rank must make the same calls; buckets are sent in order.
 //
 // With `sent_as`, wider gradients are sent in 16 bits. Each rank's values are rounded once and
 // summed in f32; the mean is rounded once more, so all ranks get the same bits. A value beyond the
 // dtype's range becomes infinite, on all ranks. A sum that is averaged again is rounded again. That
-// changes nothing where the sum is unchanged. Where a later pass added to it, the error is half a
-// unit in its last place, as for any rounded contribution.
+// changes nothing if the sum is unchanged. If a later pass added to it, the error is half a unit in
+// its last place, as for any rounded contribution.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -39,27 +39,27 @@ class GradientBuckets {
   // Packs more parameters.
   void add(const Parameters& parameters);
   // Packs everything anew. `order` lists the exchanged parameters, in the order in which backward
-  // completes them. `awaited` marks, out of all, those whose gradients come on this rank. Existing
+  // completes them. `awaited` marks the parameters that get gradients on this rank. Existing
   // gradients keep their values.
   void pack_again(const std::vector<int64_t>& order, const std::vector<bool>& awaited);
 
   int64_t parameters() const { return static_cast<int64_t>(slots_.size()); }
   int64_t count() const { return static_cast<int64_t>(buckets_.size()); }
-  // The window of a parameter's gradient; undefined if the parameter is in no bucket.
+  // Returns the window of a parameter's gradient; undefined if the parameter is in no bucket.
   const Tensor& window(int64_t parameter) const { return slots_[parameter].window; }
 
   // --- a pass that exchanges its gradients
   void begin();
   // Marks the parameter's gradient as complete, and sends full buckets, in order.
   void mark_ready(int64_t parameter);
-  // Sends the other buckets that the pass touched, or all, and waits for everything. Throws any
-  // error of the exchange.
+  // Sends the other buckets that the pass touched, or all of them, and waits. Throws any error of
+  // the exchange.
   void finish(bool all);
 
   // --- gradients local to this rank
   void mark_local(int64_t parameter) { slots_[parameter].local = true; }
   bool any_local() const;
-  // Sends the buckets that hold local gradients, or all, and waits.
+  // Sends the buckets that hold local gradients, or all of them, and waits.
   void exchange_local(bool all);
 
  private:

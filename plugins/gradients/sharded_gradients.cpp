@@ -13,7 +13,7 @@
 namespace booster {
 
 namespace {
-// More would hold their memory without being faster.
+// More would hold memory without being faster.
 constexpr size_t most_under_way = 3;
 }  // namespace
 
@@ -109,7 +109,7 @@ void ShardedGradients::send(Bucket& bucket) {
   for (int64_t i : bucket.members) {
     const Slot& slot = slots_[i];
     bucket.packed.pack(all, slot.place, slot.local ? dense_grad(slot.parameter) : Tensor());
-    // A gradient that is not local is this rank's part of an earlier exchange.
+    // A non-local gradient is this rank's part of an earlier exchange.
     if (options_.free_whole && slot.local) clear_grad(slot.parameter);
   }
   bucket.summed = empty({bucket.packed.part()}, options);

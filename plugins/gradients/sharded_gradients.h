@@ -2,10 +2,10 @@
 // computes the rest.
 //
 // Between passes a parameter's gradient is in one of two states. After a pass without exchange it
-// is this rank's own, of the whole parameter. Otherwise it is the mean over all ranks of the part
-// that this rank owns (RankParts), flat. A pass sets earlier results aside when it begins, since
-// clips and changes of the loss scale reached only this rank's part. It exchanges only what it
-// adds. Every rank must make the same calls; buckets are sent in order.
+// is this rank's gradient of the whole parameter. Otherwise it is flat: the mean over all ranks for
+// the part that this rank owns (RankParts). When a pass begins it sets earlier results aside, since
+// clips and changes of the loss scale reached only this rank's part. It exchanges only its own
+// contribution. Every rank must make the same calls; buckets are sent in order.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -37,7 +37,7 @@ class ShardedGradients {
   void begin(bool exchange);
   // Marks the parameter's gradient as complete.
   void mark_ready(int64_t parameter);
-  // If the pass exchanges, sends what is left and waits; throws any error of the exchange.
+  // Ends the pass. If it exchanges, sends the rest and waits; throws any error of the exchange.
   void end();
   // Exchanges the gradients that are local to this rank.
   void exchange_local();
@@ -70,8 +70,8 @@ class ShardedGradients {
   OperationTag tag_of(const Bucket& bucket) const {
     return OperationTag::of(OperationTag::bucket, slots_[bucket.members[0]].bucket, training_);
   }
-  // The members without a local gradient. A rank without a gradient receives no part of it, so all
-  // ranks must lack the same ones.
+  // Returns the members without a local gradient. A rank without a gradient receives no part of it,
+  // so all ranks must lack the same gradients.
   AbsentMembers absent_in(const Bucket& bucket) const;
   void send(Bucket& bucket);
   // Waits for the sums, and starts the sums over the replicas.

@@ -21,8 +21,8 @@ void StaticGraph::reach(int64_t parameter) {
   reached_.push_back(parameter);
 }
 
-// A parameter's place is its earliest on any rank. One message gives all ranks the order, and the
-// parameters that have no place anywhere.
+// Takes each parameter's earliest place on any rank. One message gives all ranks the order, and the
+// parameters without a place on any rank.
 void StaticGraph::learn(const Parameters& parameters, const Group& group) {
   const auto count = static_cast<int64_t>(parameters.size());
   std::vector<int64_t> places(parameters.size(), count);
@@ -40,7 +40,7 @@ void StaticGraph::end_exchange(const Parameters& parameters) {
   const std::vector<bool> here = std::exchange(is_reached_, std::vector<bool>(parameters.size()));
   for (size_t i = 0; i < here.size(); ++i) {
     if (here[i] == is_used_here(static_cast<int64_t>(i))) continue;
-    fail("torch_ddp: static_graph, but {} got {} gradient in this step, and {} in the first; want "
+    fail("torch_ddp: static_graph: {} got {} gradient in this step, but {} in the first; want "
          "the same parameters in every step, or find_unused_parameters = true instead",
          parameters[i].name, here[i] ? "a" : "no", here[i] ? "none" : "one");
   }

@@ -1,8 +1,8 @@
-// StaticGraph: which parameters get gradients between two exchanges, and in which order, for a
-// model where both never change.
+// StaticGraph: the set and the order of the parameters that get gradients between two exchanges,
+// for a model in which both never change.
 //
-// Learned once, at the first exchange. The ranks agree on the order and on the set, the union over
-// all ranks: each may use a different part of it. Later exchanges only check that this rank's part
+// It learns both at the first exchange. The ranks agree on the order and on the union of their
+// sets; each rank may use a different part of it. Later exchanges only check that this rank's part
 // is unchanged, which needs no message.
 #pragma once
 
@@ -23,16 +23,16 @@ class StaticGraph {
 
   bool has_reached() const { return !reached_.empty(); }
   bool is_known() const { return known_; }
-  // Makes what was reached since the last exchange the graph. All ranks call it.
+  // Makes the parameters reached since the last exchange the graph. All ranks call it.
   void learn(const Parameters& parameters, const Group& group);
-  // Parameters that some rank uses, roughly in the order of their gradients.
+  // Returns the parameters that any rank uses, roughly in the order of their gradients.
   const std::vector<int64_t>& order() const { return order_; }
-  // By parameter: whether this rank uses it.
+  // Returns for each parameter whether this rank uses it.
   const std::vector<bool>& used_here() const { return used_here_; }
   bool is_used_here(int64_t parameter) const {
     return parameter < static_cast<int64_t>(used_here_.size()) && used_here_[parameter];
   }
-  // Ends an exchange. Throws an error that names a parameter if those reached since the last
+  // Ends an exchange. Throws, and names a parameter, if the parameters reached since the last
   // exchange differ from the graph.
   void end_exchange(const Parameters& parameters);
 

@@ -1,8 +1,9 @@
-// Plugin: how a model is spread over ranks. The interface between a training step and a
-// distribution strategy.
+// Plugin: spreads a model over ranks. The interface between a training step and a distribution
+// strategy.
 //
 // The base class is `single`: one process, nothing to do. A plugin does not depend on the
-// training's precision. One object serves what one call boosted, and one thread.
+// training's precision. One object serves the models and optimizers of one boost call, and one
+// thread.
 //
 // Built-in plugins: plugins/built_in.h. A plugin of your own: docs/add-a-plugin.md.
 #pragma once
@@ -25,19 +26,19 @@ struct PassStart {
   // A backward pass with `sync` leaves the global gradients. Without it, gradients stay local to
   // this rank (no_sync) until a pass with `sync`, or sync_grads().
   bool sync = true;
-  int first_link = 0;  // of a forward pass: the model's first link that runs (core/nn/module.h)
-  bool trains = true;  // of a forward pass: some part of the model is in training mode
+  int first_link = 0;  // forward pass: the model's first link that runs (core/nn/module.h)
+  bool trains = true;  // forward pass: some part of the model is in training mode
 };
 
-// A pass that a plugin began. Its destructor undoes what the plugin set for this thread, such as a
-// random stream, also if the pass throws. Scopes nest: a pipeline's forward passes run inside of
+// A pass that a plugin began. Its destructor undoes the plugin's settings for this thread, such as
+// a random stream, also if the pass throws. Scopes nest: a pipeline's forward passes run inside of
 // its backward pass. For one thread.
 class PassScope {
  public:
   struct Part {
-    std::function<void()> end = {};      // completes the pass; may talk to other ranks, and throw
+    std::function<void()> end = {};      // completes the pass; may exchange messages, and throw
     std::function<void()> abandon = {};  // if the pass or an `end` threw; local to this rank
-    std::function<void()> restore = {};  // of this thread's state, in either case
+    std::function<void()> restore = {};  // restores this thread's state, in either case
   };
 
   PassScope() = default;
@@ -45,7 +46,8 @@ class PassScope {
   PassScope(PassScope&&) noexcept = default;
   PassScope& operator=(PassScope&&) = delete;
   ~PassScope();
-  // Adds a part, or all parts of another scope, inside of those that are there: they end first.
+  // Adds a part, or all parts of another scope. Added parts are inside of the existing ones, so
+  // they end first.
   void add(Part part) { parts_.push_back(std::move(part)); }
   void add(PassScope inner);
   // Completes a pass that has run to its end. Not called if the pass threw.
@@ -57,7 +59,7 @@ class PassScope {
   std::vector<Part> parts_;
 };
 
-// The work on one batch as functions, so that a plugin can order it without knowing the precision.
+// The work on one batch as functions. A plugin chooses their order without knowing the precision.
 struct MicroStep {
   // Runs the model; on the tape.
   std::function<Tensor(const Tensor& input)> forward;
@@ -68,7 +70,7 @@ struct MicroStep {
   std::function<Tensor(const Tensor& output, const Tensor& target)> loss;
   // Returns the tensor that backward starts from: the loss, scaled by the strategy.
   std::function<Tensor(const Tensor& loss)> scale;
-  // Some part of the model is in training mode: it may drop elements and change its buffers.
+  // Some part of the model is in training mode. It may drop elements and change its buffers.
   bool trains = true;
   // A training call without gradients, outside of no_sync: no step will share the buffers that it
   // changes.
@@ -99,8 +101,7 @@ class Plugin : public NoteTaker {
     return DataLoader(std::move(dataset), std::move(options));
   }
 
-  // --- each pass, in any order and number
-  // Begins a forward or a backward pass; the scope ends it.
+  // --- each pass, in any order and number Begins a forward or a backward pass. The scope ends it.
   virtual PassScope begin(const PassStart&) { return {}; }
   // Runs one call of the boosted model. `step` has only its forward functions. Pipelines pass the
   // batch from stage to stage, and give every rank the output.
@@ -111,29 +112,29 @@ class Plugin : public NoteTaker {
   // Replaces each of `numbers` (f32 on the device) by its maximum over these ranks.
   virtual void agree(Tensor& /*numbers*/, Among) {}
 
-  // --- the step of one optimizer, in this order
-  // Exchanges its gradients that are still local to this rank. Throws if a gradient is missing.
+  // --- the step of one optimizer, in this order Exchanges the optimizer's gradients that are still
+  // local to this rank. Throws if a gradient is missing.
   virtual void sync_grads(const Optimizer&) {}
-  // Called after the update with the optimizers that stepped: ranks that update parts of the
-  // parameters exchange them, and replicas get rank 0's buffers, which checkpoints hold. Without an
-  // optimizer only the buffers are shared: a program asks for it, outside of passes.
+  // Makes parameters equal after the update by these optimizers: ranks that updated parts exchange
+  // them. Replicas also get rank 0's buffers, which checkpoints hold. Without an optimizer it
+  // shares only the buffers, for a program that calls it outside of passes.
   virtual void sync_params(const Optimizers& /*stepped*/) {}
 
-  // --- outside of passes; all ranks call them
-  // Makes the values of whole parameters available to all code, until as many calls with `false`
-  // follow (booster/training/boosted.h). Where ranks keep whole parameters, they always are.
+  // --- outside of passes; all ranks call them Makes the values of whole parameters available to
+  // all code (booster/training/boosted.h), until the same number of calls with `false`. Does
+  // nothing if ranks keep whole parameters.
   virtual void hold_whole(bool /*whole*/) {}
 
   // --- checkpoints; all ranks call them. Tensors have the names that a single process gives them:
   // of the model ("fc1.weight"), of an optimizer ("fc1.weight.exp_avg" with the parameter's shape;
-  // "fc1.weight.steps", one i64) and of a strategy ("fc1.fp8.input.scale").
-  // Turns what this rank holds into whole tensors, at least on rank 0; any number of them at once.
+  // "fc1.weight.steps", one i64) and of a strategy ("fc1.fp8.input.scale"). Turns the tensors of
+  // this rank into whole tensors, at least on rank 0; any number of them at once.
   virtual void join(StateDict& /*state*/) const {}
-  // Turns whole tensors into what this rank holds.
+  // Turns whole tensors into the tensors of this rank.
   virtual void split(StateDict& /*state*/) const {}
 
  protected:
-  int zero_stage_ = 0;  // for layout(): what ranks along data shard (parallel/layout.h)
+  int zero_stage_ = 0;  // for layout(): the state that ranks along data shard (parallel/mesh.h)
 };
 
 // Makes a plugin for each model that is boosted, always with the same options.

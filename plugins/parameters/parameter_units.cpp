@@ -21,7 +21,7 @@ constexpr size_t rest = 0;
 std::string refusal_of(const std::string& name) {
   return "fsdp: " + name +
          " is spread over ranks; got a use outside of its module's passes, want WholeParameters "
-         "around it, or, in forward, modules named by the option wrap that do not hold it";
+         "around it. In forward, want an option wrap whose modules do not hold it";
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ ParameterUnits::~ParameterUnits() {
   }
 }
 
-// A parameter in several units belongs to the rest.
+// Makes the units. A parameter of several units belongs to the rest.
 void ParameterUnits::make_units(const std::vector<Module*>& modules) {
   std::unordered_map<const TensorBody*, size_t> unit_of;
   for (size_t i = 0; i < modules.size(); ++i)
@@ -116,7 +116,7 @@ void ParameterUnits::begin(Pass pass) {
   use(rest);
 }
 
-// A forward pass may be part of a backward pass: a microbatch's, whose backward follows.
+// Leaves a pass. A forward pass may be part of a backward pass: the microbatch's backward follows.
 void ParameterUnits::leave(Pass pass) {
   if (pass == Pass::backward) in_backward_ = false;
   phase_ = in_backward_ ? Phase::backward : Phase::outside;
@@ -186,7 +186,7 @@ void ParameterUnits::start(size_t i) {
   }
 }
 
-// The host does not wait for copies to a GPU.
+// Copies to a GPU without a wait of the host.
 Tensor ParameterUnits::own_parts(const Unit& unit, const std::vector<size_t>& members,
                                  const PackedParts& packed) {
   const Tensor& any = unit.members[members[0]].parameter;

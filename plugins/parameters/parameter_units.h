@@ -6,7 +6,8 @@
 // before its backward, when the gradient of its result is known. It is freed after forward, and in
 // backward when its last gradient is complete. While one unit computes, the next ones are gathered
 // ahead, in the order of the last pass. Parameters in no unit, or in several, are whole throughout
-// a pass. All ranks must use the model alike. Values written into a whole parameter are kept.
+// a pass. All ranks must use the model in the same way. Values written into a whole parameter are
+// kept.
 #pragma once
 
 #include "core/nn/module.h"
@@ -34,7 +35,7 @@ struct ParameterUnitOptions {
 class ParameterUnits {
  public:
   // Shards every parameter of the model over `group`, with rank 0's values for all. All ranks of
-  // `all` have the same model. Parameters may lack memory so far; they get it one at a time.
+  // `all` have the same model. Parameters without memory get it one at a time.
   ParameterUnits(const Model& model, const Group& all, const Group& group,
                  const ParameterUnitOptions& options);
   ~ParameterUnits();
@@ -42,15 +43,15 @@ class ParameterUnits {
   ParameterUnits& operator=(const ParameterUnits&) = delete;
 
   void begin(Pass pass);
-  // With `stay_whole` every parameter is whole afterwards.
+  // Ends a pass. With `stay_whole` every parameter is whole afterwards.
   void end(Pass pass, bool stay_whole);
-  // Frees the whole parameters of a pass that threw, unless they stay whole. Waits for no message:
-  // other ranks may not have sent theirs.
+  // Frees the whole parameters of a pass that threw, unless they stay whole. Waits for no message,
+  // since other ranks may not have sent theirs.
   void abandon(Pass pass, bool stay_whole) noexcept;
-  // Writes into the parts what was written into whole parameters.
+  // Copies values written into whole parameters to the parts.
   void keep_writes();
-  // Both free all whole parameters; afterwards no gather is in progress. release_all() keeps what
-  // was written; drop_all() forgets it because the parts are newer.
+  // Free all whole parameters; afterwards no gather is in progress. release_all() keeps written
+  // values; drop_all() discards them because the parts are newer.
   void release_all();
   void drop_all();
   // Makes all parameters whole until released, for code outside of passes.
@@ -97,7 +98,7 @@ class ParameterUnits {
   void leave(Pass pass);
   void release(size_t unit);
   void drop(Unit& unit);
-  // Frees the whole parameters that are here; the unit may still be arriving.
+  // Frees the whole parameters that have arrived; others may still be on their way.
   static void give_back(Unit& unit);
   static void keep_writes(Unit& unit);
 
@@ -109,8 +110,8 @@ class ParameterUnits {
   Phase phase_ = Phase::outside;
   bool in_backward_ = false;
   size_t last_ = 0;                        // the unit used last in this pass
-  std::map<size_t, size_t> next_[3] = {};  // by phase: the unit used after each
-  std::shared_ptr<ParameterUnits*> self_;  // for hooks that outlive this; then points to null
+  std::map<size_t, size_t> next_[3] = {};  // by phase: the next unit after each
+  std::shared_ptr<ParameterUnits*> self_;  // for hooks that outlive it; then points to null
 };
 
 }  // namespace booster

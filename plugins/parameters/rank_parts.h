@@ -1,6 +1,6 @@
-// Divides a tensor's elements into one range per rank: all take the same number, and the last ones
-// what is left. A part depends only on the numbers of elements and ranks, so it stays valid when
-// buckets, dtypes or other parameters change.
+// Divides a tensor's elements into one range per rank. All ranges have the same length, except that
+// the last ones may be shorter. A part depends only on the numbers of elements and ranks, so it
+// stays valid when buckets, dtypes or other parameters change.
 #pragma once
 
 #include "core/optim/optimizer.h"
@@ -14,7 +14,7 @@ struct RankParts {
   int64_t numel = 0;
   int ranks = 1;
 
-  // Elements of a part with its padding.
+  // Returns the elements of a part with its padding.
   int64_t padded() const { return (numel + ranks - 1) / ranks; }
   ElementRange of(int rank) const {
     return {std::min(numel, rank * padded()), std::min(numel, (rank + 1) * padded())};
@@ -38,7 +38,7 @@ class PackedParts {
   }
 
   size_t count() const { return tensors_.size(); }
-  // Elements that one rank holds.
+  // Returns the elements that one rank holds.
   int64_t part() const { return part_; }
   int64_t elements() const { return part_ * ranks_; }
   const RankParts& parts(size_t tensor) const { return tensors_[tensor]; }
@@ -68,11 +68,12 @@ class PackedParts {
   std::vector<RankParts> tensors_;
 };
 
-// Joins a sharded tensor on rank 0, for Plugin::join. `part` is what this rank has, of any shape.
-// Returns the whole on rank 0 and `part` on the others, which need no memory for the whole.
+// Joins a sharded tensor on rank 0, for Plugin::join. `part` is this rank's part, of any shape.
+// Returns the whole on rank 0, and `part` on the others, which need no memory for the whole.
 Tensor joined_on_first(const Tensor& part, const Shape& whole, const Group& group);
 // Returns this rank's part of the whole, in its own memory, for Plugin::split. It has one
-// dimension, or the whole's shape if the part is all of it, as optimizers keep what they own.
+// dimension, or the whole's shape if the part is everything: the form in which optimizers keep
+// their parts.
 Tensor part_of(const Tensor& whole, const Group& group);
 
 }  // namespace booster

@@ -11,7 +11,7 @@ namespace booster {
 // Returns the outermost modules with parameters whose names match a pattern, in the order of names.
 // In a pattern ("blocks.*") * matches any text and ? any letter. Without patterns it returns the
 // model's blocks: the elements of its lists (modules named by a number), or else its direct parts.
-// For a pattern that matches none it throws an error that starts with `option`.
+// Throws an error that starts with `option` for a pattern without a match.
 std::vector<Module*> modules_to_wrap(Module& model, const std::vector<std::string>& patterns,
                                      const char* option);
 

@@ -53,8 +53,8 @@ void BatchRun::expect_activation() {
   pipeline_.from_previous_.expect(message(microbatch, piece(chunk) - 1));
 }
 
-// A stage that has run forward knows the form of the gradient. Outputs that need no gradient get no
-// message.
+// Requests the gradients of this stage's outputs, whose form forward has shown. Outputs that need
+// no gradient get no message.
 void BatchRun::expect_gradients() {
   constexpr size_t ahead = 2;
   while (pipeline_.from_next_.waiting() < ahead && next_returning_ < returning_.size()) {

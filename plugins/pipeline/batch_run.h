@@ -18,9 +18,9 @@ class BatchRun {
   // Runs this stage's part of the schedule.
   void run(const PipelineSchedule& schedule);
 
-  // On the last stage: the mean over the rows.
+  // Returns, on the last stage, the mean over the rows.
   const Tensor& loss() const { return loss_; }
-  // On the last stage of a pass without gradients: the outputs of each microbatch.
+  // Returns each microbatch's outputs on the last stage of a pass without gradients.
   const std::vector<Tensor>& outputs() const { return outputs_; }
 
  private:
@@ -39,7 +39,7 @@ class BatchRun {
   Tensor loss_of(const Tensor& output, int microbatch);
   void backward(const PipelineAction& action);
   void send_gradient(const Tensor& input);
-  // Both request what comes next, as far as its form is known.
+  // Request the next tensor, if its form is known.
   void expect_activation();
   void expect_gradients();
 

@@ -7,13 +7,13 @@
 
 namespace booster {
 
-// Returns for each link the number of elements of its parameters and buffers, plus 1: even a link
-// without any has a cost.
+// Returns for each link the number of elements of its parameters and buffers, plus 1, so that every
+// link has a cost.
 std::vector<double> parameter_costs(Module& model);
 
 // Returns the seconds of each link, the fastest of `rounds`, on the batch that the previous link
-// returned. It times forward, and backward as far as training needs its gradients. The model is in
-// evaluation mode meanwhile, so neither batch statistics nor gradients change.
+// returned. Times forward, and the parts of backward that training needs. The model is in
+// evaluation mode meanwhile, so batch statistics and gradients do not change.
 std::vector<double> measured_costs(Module& model, const Tensor& input, int rounds = 3);
 
 }  // namespace booster

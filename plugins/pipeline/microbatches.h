@@ -13,8 +13,8 @@ struct MicrobatchRule {
   int multiple_of = 1;   // divides the number of microbatches, if there are enough rows
 };
 
-// Returns where each microbatch begins, and the end. The sizes are as even as whole rows allow.
-// None is empty, so a batch of few rows has fewer microbatches. Throws for a batch without rows.
+// Returns where each microbatch begins, and the end. The sizes are as even as whole rows allow. No
+// microbatch is empty, so a batch of few rows has fewer. Throws for a batch without rows.
 std::vector<int64_t> cut_batch(int64_t rows, const MicrobatchRule& rule);
 
 }  // namespace booster

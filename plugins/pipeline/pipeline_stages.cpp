@@ -34,22 +34,22 @@ class StageRandom {
 void check_pipeline_options(const PipelineOptions& options, int stages) {
   check((options.num_microbatches > 0) != (options.microbatch_size > 0) &&
             options.num_microbatches >= 0 && options.microbatch_size >= 0,
-        "pipeline: want num_microbatches or microbatch_size, one of the two; got {} and {}",
+        "pipeline: want exactly one of num_microbatches and microbatch_size; got {} and {}",
         options.num_microbatches, options.microbatch_size);
   const bool interleaves = options.style == PipelineStyle::interleaved;
   check(interleaves ? options.num_model_chunks >= 2 : options.num_model_chunks == 1,
-        "pipeline: {} wants {} of the model on each stage; got num_model_chunks = {}",
+        "pipeline: {} needs {} of the model on each stage; got num_model_chunks = {}",
         name_of(options.style), interleaves ? "2 chunks or more" : "1 chunk",
         options.num_model_chunks);
   check(!interleaves || options.num_microbatches % stages == 0,
-        "pipeline: interleaved stages want a multiple of {} microbatches; got {}", stages,
+        "pipeline: interleaved stages need a multiple of {} microbatches; got {}", stages,
         options.num_microbatches);
   check(options.links_per_piece.empty() || options.first_links.empty(),
         "pipeline: got links_per_piece and first_links; want one of the two, or neither");
   check(!options.measures_links || (options.links_per_piece.empty() &&
                                     options.first_links.empty() && options.link_costs.empty()),
-        "pipeline: links are measured where nothing else says how to cut them; got that, and "
-        "stages, names or costs of links; want one of them");
+        "pipeline: measured costs exclude other cuts; got them with stages, names or costs of "
+        "links; want one of them");
 }
 
 PipelineStages::PipelineStages(const Mesh& mesh, PipelineOptions options)
@@ -69,7 +69,8 @@ StageCut PipelineStages::cut_of(Module& model) const {
   if (options_.measures_links) return cut_by_cost(measured(model), wanted);
   if (options_.link_costs.empty()) return cut_by_cost(parameter_costs(model), wanted);
   check(static_cast<int>(options_.link_costs.size()) == links,
-        "pipeline: got the costs of {} links; want those of {}", options_.link_costs.size(), links);
+        "pipeline: wrong number of costs; got {}, want {}, one for each link",
+        options_.link_costs.size(), links);
   return cut_by_cost(options_.link_costs, wanted);
 }
 
@@ -78,8 +79,8 @@ std::vector<double> PipelineStages::measured(Module& model) const {
   const Tensor input =
       model.example_input(options_.microbatch_size > 0 ? options_.microbatch_size : some_rows);
   check(input.defined(),
-        "pipeline: a {} has no example_input() on which its links could be measured; want one, or "
-        "stages cut by numbers of parameters or by hand",
+        "pipeline: a {} has no example_input() to measure its links on; want one, or a cut by "
+        "numbers of parameters or by hand",
         model.kind());
   const Parameters all = model.parameters();
   std::vector<double> costs =
@@ -100,8 +101,8 @@ void PipelineStages::shard(const Model& model, const Optimizers& optimizers) {
   connect();
 }
 
-// Every stage makes its neighbours' groups in ring order, so that none waits for a group that is
-// made later elsewhere. With several pieces per stage, the last stage also sends to the first.
+// Makes the groups of neighbours in ring order on every stage, so that no stage waits for a group
+// that another makes later. With several pieces per stage, the last stage also sends to the first.
 void PipelineStages::connect() {
   const int count = stages(), ways = chunks() > 1 ? count : count - 1;
   for (int from = 0; from < ways; ++from) {
@@ -129,7 +130,7 @@ bool PipelineStages::counts_here(const Tensor& tensor) const {
 }
 
 std::vector<int64_t> PipelineStages::microbatches_of(const Tensor& input) const {
-  check(input.ndim() >= 1, "pipeline: the input wants rows to be cut into microbatches; got {}",
+  check(input.ndim() >= 1, "pipeline: the input has no rows to cut into microbatches; got {}",
         input.shape());
   const bool interleaves = chunks() > 1;
   return cut_batch(input.size(0), {.count = options_.num_microbatches,
@@ -137,7 +138,8 @@ std::vector<int64_t> PipelineStages::microbatches_of(const Tensor& input) const 
                                    .multiple_of = interleaves ? stages() : 1});
 }
 
-// A batch whose micro-batches are not a multiple of the stages cannot be interleaved.
+// Returns the schedule. Interleaving needs a multiple of the stages as the number of micro-batches;
+// other batches are not interleaved.
 PipelineSchedule PipelineStages::schedule_for(int microbatches) const {
   if (chunks() > 1 && microbatches % stages() != 0)
     return make_schedule(PipelineStyle::gpipe, stages(), microbatches, chunks());
@@ -158,14 +160,15 @@ void PipelineStages::unless_it_fails(const std::function<void()>& work) {
 }
 
 void PipelineStages::check_usable() const {
-  check(static_cast<bool>(model_), "pipeline: no model was cut; want shard() first");
+  check(static_cast<bool>(model_), "pipeline: it has no model yet; want shard() first");
   if (failed_)
     fail_run(
-        "pipeline: an earlier batch failed in the middle, here or on another stage; want the ranks "
-        "started again");
+        "pipeline: an earlier batch failed midway, on this or another stage; want the ranks "
+        "restarted");
 }
 
-// Programs may rely on equal generators of all ranks: all continue after the stage that drew most.
+// Continues all generators after the stage that drew most, since programs may rely on equal
+// generators.
 void PipelineStages::settle_random() const {
   RandomState state = default_generator().state();
   std::vector<int64_t> offset = {static_cast<int64_t>(state.offset)};
@@ -177,8 +180,8 @@ void PipelineStages::settle_random() const {
 Tensor PipelineStages::run(const Tensor& input, const Tensor& target, const MicroStep& step) {
   check_usable();
   check(grad_enabled(),
-        "pipeline: execute_pipeline trains; got a NoGradGuard, want the model "
-        "called by itself for an evaluation");
+        "pipeline: execute_pipeline trains; got a NoGradGuard, want a direct call of the model for "
+        "an evaluation");
   const std::vector<int64_t> begins = microbatches_of(input);
   check(target.ndim() >= 1 && target.size(0) == input.size(0),
         "pipeline: input and target differ in rows; got {} and {}", input.shape(), target.shape());
@@ -203,9 +206,9 @@ Tensor PipelineStages::run(const Tensor& input, const Tensor& target, const Micr
 Tensor PipelineStages::forward(const Tensor& input, const MicroStep& step) {
   check_usable();
   check(!grad_enabled() || !model_.module().training(),
-        "pipeline: a model in stages is trained by booster.execute_pipeline(batches, model, "
-        "criterion, optimizer); got a call of the model in training mode with gradients, want "
-        "that, or model.eval() or a NoGradGuard");
+        "pipeline: got a call of a model in stages, in training mode with gradients; want "
+        "booster.execute_pipeline(batches, model, criterion, optimizer), or model.eval() or a "
+        "NoGradGuard for an evaluation");
   const NoGradGuard no_grad;
   const std::vector<int64_t> begins = microbatches_of(input);
   Tensor output;

@@ -1,11 +1,11 @@
 // PipelineStages: a model cut into stages, one on each rank of a group, and batches that run
 // through them in micro-batches. Plugins with a pipeline hold one.
 //
-// Each stage has only the values of its own layers (stage_parts.h). A batch gives the result of a
-// single process: the loss is the mean over its rows, with its gradients. Layers that look at a
-// batch as a whole are the exception: batch normalisation sees micro-batches. All ranks of the
-// group pass the same batches; the first stage uses the input and the last one the target. See
-// docs/parallelism.md. For one thread.
+// Each stage has only the values of its own layers (stage_parts.h). A batch gives the loss (the
+// mean over its rows) and the gradients of a single process. Layers that use a batch as a whole are
+// the exception: batch normalisation uses micro-batches. All ranks of the group pass the same
+// batches; the first stage uses the input and the last one the target. See docs/parallelism.md. For
+// one thread.
 #pragma once
 
 #include "parallel/mesh.h"
@@ -24,12 +24,12 @@ namespace booster {
 
 struct PipelineOptions {
   PipelineStyle style = PipelineStyle::one_f_one_b;
-  // Give one of the two: micro-batches per batch, or the most rows of each.
+  // Set one of the two: micro-batches per batch, or the maximum of rows of each.
   int num_microbatches = 0;
   int64_t microbatch_size = 0;
   int num_model_chunks = 1;  // pieces of the model on each stage; interleaved wants 2 or more
-  // Where the model is cut, piece by piece: numbers of links, or names of first links. Without
-  // both, the cut minimises the cost of the costliest piece.
+  // Set one of the two to define the cut: each piece's number of links, or its first link. Without
+  // them, the cut minimises the cost of the costliest piece.
   std::vector<int> links_per_piece = {};
   std::vector<std::string> first_links = {};
   // Costs in any unit, such as measured_costs() (link_costs.h); empty: parameter counts. All ranks
@@ -49,27 +49,28 @@ class PipelineStages {
   // Throws for options that do not fit together.
   PipelineStages(const Mesh& mesh, PipelineOptions options);
 
-  // Call once, on all ranks of the mesh, before anything is kept for parameters. All ranks must
-  // hold the same values: stages only drop the values of other stages. Throws for a model with
-  // fewer links than pieces, links that do not name all tensors, and cuts that do not fit.
+  // Cuts the model. Call it once, on all ranks of the mesh, before optimizers keep state. All ranks
+  // must hold the same values, because stages only drop the values of other stages. Throws for a
+  // model with fewer links than pieces, for links that do not name all tensors, and for cuts that
+  // do not fit.
   void shard(const Model& model, const Optimizers& optimizers);
 
   int stages() const { return group_.size(); }
   int stage() const { return group_.rank(); }
   const Group& group() const { return group_; }
-  // Piece k has links [cut()[k], cut()[k + 1]) and is on stage k % stages().
+  // Returns the cut: piece k has links [cut()[k], cut()[k + 1]) and is on stage k % stages().
   const StageCut& cut() const { return cut_; }
   // Returns true if this stage has the values of a tensor of the model, or of an optimizer's
   // parameter.
   bool is_here(const Tensor& tensor) const;
-  // Returns true if some stage has this tensor.
+  // Returns true if any stage has this tensor.
   bool knows(const Tensor& tensor) const;
-  // Returns true if this stage counts it in a norm over all stages; the first stage counts tied
-  // ones.
+  // Returns true if this stage counts the tensor in a norm over all stages. The first stage counts
+  // tied tensors.
   bool counts_here(const Tensor& tensor) const;
 
-  // As Plugin::run. Afterwards, gradients of tied parameters are the sum over the stages, under
-  // no_sync too; other axes may exchange gradients from then on.
+  // Implements Plugin::run. Sums gradients of tied parameters over the stages, under no_sync too.
+  // Other axes may exchange gradients afterwards.
   Tensor run(const Tensor& input, const Tensor& target, const MicroStep& step);
   // Runs without gradients; throws in training, which needs run().
   Tensor forward(const Tensor& input, const MicroStep& step);
@@ -85,8 +86,8 @@ class PipelineStages {
   int chunks() const { return stages() == 1 ? 1 : options_.num_model_chunks; }
   std::vector<int64_t> microbatches_of(const Tensor& input) const;
   PipelineSchedule schedule_for(int microbatches) const;
-  // Runs the work of a batch. If it throws, this stage runs no more batches and informs the others,
-  // which would otherwise wait for it if the program catches the error.
+  // Runs the work of a batch. If it throws, this stage runs no more batches and informs the others.
+  // Otherwise they would wait for it if the program catches the error.
   void unless_it_fails(const std::function<void()>& work);
   void check_usable() const;
   void settle_random() const;

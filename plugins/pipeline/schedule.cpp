@@ -40,7 +40,7 @@ Orders by_rounds(int stages, int microbatches, int chunks) {
   return orders;
 }
 
-// `ahead` forward passes, then a forward and a backward pass alternately.
+// Returns `ahead` forward passes, then alternating forward and backward passes.
 Actions in_turn(const Orders& orders, int ahead) {
   const size_t count = orders.forwards.size(), first = static_cast<size_t>(ahead);
   Actions actions(orders.forwards.begin(),
@@ -52,8 +52,8 @@ Actions in_turn(const Orders& orders, int ahead) {
   return actions;
 }
 
-// Stage s defers the weights' gradients by s microbatches. All stages then hold as many as the
-// first one, and are busy while the pipeline drains.
+// Defers the weights' gradients of stage s by s microbatches. All stages then hold as many
+// microbatches as the first one, and are busy while the pipeline drains.
 Actions with_weights_apart(const Actions& in_turn, int stage) {
   Actions actions;
   int done = 0, put_off = 0;
@@ -117,10 +117,11 @@ PipelineStyle pipeline_style_named(const std::string& name) {
 PipelineSchedule make_schedule(PipelineStyle style, int stages, int microbatches, int chunks) {
   check_sizes(stages, microbatches, chunks);
   check(chunks == 1 || style == PipelineStyle::interleaved || style == PipelineStyle::gpipe,
-        "pipeline: {} holds one chunk of the model on each stage; got {} chunks, want interleaved",
+        "pipeline: {} holds one chunk of the model on each stage; got {} chunks, want style "
+        "interleaved",
         name_of(style), chunks);
   check(style != PipelineStyle::interleaved || microbatches % stages == 0,
-        "pipeline: interleaved stages want a multiple of {} microbatches; got {}", stages,
+        "pipeline: interleaved stages need a multiple of {} microbatches; got {}", stages,
         microbatches);
   PipelineSchedule schedule;
   for (int stage = 0; stage < stages; ++stage)

@@ -1,6 +1,6 @@
 // Pipeline schedules: the order in which each stage processes its microbatches. Pure data.
 //
-// p stages of equal cost, m microbatches. "bubble" is the share of time in which a stage is idle;
+// p stages of equal cost, m microbatches. "bubble" is the share of time in which a stage is idle.
 // "activations" is the maximum of microbatches whose activations a stage s = 0 .. p-1 holds.
 //
 //   style         bubble                                           activations
@@ -22,7 +22,7 @@
 namespace booster {
 
 enum class PipelineStyle : uint8_t { gpipe, one_f_one_b, interleaved, zero_bubble };
-// "gpipe", "1f1b", "interleaved", "zero_bubble"
+// Returns "gpipe", "1f1b", "interleaved", "zero_bubble"
 const char* name_of(PipelineStyle style);
 // Throws with the nearest name for an unknown style.
 PipelineStyle pipeline_style_named(const std::string& name);
@@ -48,7 +48,7 @@ using PipelineSchedule = std::vector<std::vector<PipelineAction>>;
 // Throws for sizes below 1, for several chunks in a style other than interleaved and gpipe, and for
 // microbatches that interleaving cannot divide among the stages.
 PipelineSchedule make_schedule(PipelineStyle style, int stages, int microbatches, int chunks = 1);
-// For a pass without gradients.
+// Makes the schedule of a pass without gradients.
 PipelineSchedule make_forward_schedule(int stages, int microbatches, int chunks = 1);
 
 }  // namespace booster

@@ -32,7 +32,8 @@ class Simulation {
       for (size_t stage = 0; stage < schedule_.size(); ++stage)
         while (next_[stage] < schedule_[stage].size() && advance(stage)) ++done;
     }
-    check(done == all, "pipeline: the stages wait for each other; {} of {} actions were done", done,
+    check(done == all,
+          "pipeline: the stages wait for each other forever; {} of {} actions were done", done,
           all);
     for (const double time : free_at_) timing_.makespan = std::max(timing_.makespan, time);
     const double whole = timing_.makespan * static_cast<double>(schedule_.size());

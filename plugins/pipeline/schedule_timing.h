@@ -1,4 +1,4 @@
-// Simulates how long a schedule takes if sending costs nothing, to compare styles with each other
+// Simulates the duration of a schedule without costs of messages, to compare styles with each other
 // and with theory.
 #pragma once
 
@@ -16,8 +16,8 @@ struct ActionCosts {
 struct ScheduleTiming {
   double makespan = 0;                // from the first action to the end of the last one
   double bubble = 0;                  // idle share of the stages' time
-  std::vector<int> peak_activations;  // by stage: microbatch chunks held from their forward until
-                                      // their weights' gradients are done
+  std::vector<int> peak_activations;  // by stage: chunks held from forward until their weights'
+                                      // gradients are done
 };
 
 // Throws for a schedule in which stages wait for each other forever.

@@ -16,7 +16,7 @@ namespace {
 void check_pieces(int links, int pieces) {
   check(pieces >= 1, "pipeline: want at least one stage; got {}", pieces);
   check(pieces <= links,
-        "pipeline: the model has {} link{}, and each stage wants one; got {} stages and chunks, "
+        "pipeline: the model has {} link{}, and each stage needs one; got {} stages and chunks, "
         "want at most {}",
         links, links == 1 ? "" : "s", pieces, links);
 }
@@ -29,7 +29,7 @@ constexpr double impossible = std::numeric_limits<double>::infinity();
 double best_cut(int links, int pieces, const std::function<double(int, int)>& value,
                 const std::function<double(double, double)>& join, StageCut* cut) {
   const auto ends = static_cast<size_t>(links + 1);
-  // best[k][end]: the first k pieces, which end before link `end`.
+  // best[k][end]: the best value of the first k pieces if they end before link `end`.
   std::vector<std::vector<double>> best(static_cast<size_t>(pieces + 1),
                                         std::vector<double>(ends, impossible));
   std::vector<std::vector<int>> begins(static_cast<size_t>(pieces + 1), std::vector<int>(ends));
@@ -58,7 +58,8 @@ StageCut cut_by_sizes(const std::vector<int>& sizes, int links, int pieces) {
   const bool positive = std::ranges::all_of(sizes, [](int size) { return size > 0; });
   const int64_t sum = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
   check(static_cast<int>(sizes.size()) == pieces && positive && sum == links,
-        "pipeline: the stages' numbers of links do not fit; got [{}], want {} positive numbers "
+        "pipeline: the stages' numbers of links do not match the model; got [{}], want {} positive "
+        "numbers "
         "that add up to {}",
         fmt::join(sizes, ", "), pieces, links);
   StageCut cut = {0};
@@ -76,13 +77,14 @@ StageCut cut_by_names(const std::vector<std::string>& first, const std::vector<s
       fail("pipeline: the model has no such link; got {}{}", name, legal_names(name, links));
     const int at = static_cast<int>(found - links.begin());
     if (at == 0 && cut.size() == 1 && &name == &first[0]) continue;
-    check(at > cut.back(), "pipeline: first links of stages are out of order; got {} behind {}",
+    check(at > cut.back(), "pipeline: first links of stages are out of order; got {} after {}",
           name, links[static_cast<size_t>(cut.back())]);
     cut.push_back(at);
   }
-  check(static_cast<int>(cut.size()) == pieces,
-        "pipeline: got the first links of {} stages and chunks ([{}]), want {}", cut.size(),
-        fmt::join(first, ", "), pieces);
+  check(
+      static_cast<int>(cut.size()) == pieces,
+      "pipeline: wrong number of first links; got {} ([{}]), want {}, one for each stage and chunk",
+      cut.size(), fmt::join(first, ", "), pieces);
   cut.push_back(static_cast<int>(links.size()));
   return cut;
 }
@@ -93,7 +95,7 @@ StageCut cut_by_cost(const std::vector<double>& costs, int pieces) {
   std::vector<double> before = {0};
   for (const double cost : costs) {
     check(std::isfinite(cost) && cost >= 0,
-          "pipeline: the cost of a link is a number from 0 on; got {}", cost);
+          "pipeline: the cost of a link is out of range; got {}, want a number >= 0", cost);
     before.push_back(before.back() + cost);
   }
   check(std::isfinite(before.back()), "pipeline: the links' costs add up to infinity");

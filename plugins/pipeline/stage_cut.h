@@ -14,13 +14,13 @@ using StageCut = std::vector<int>;
 StageCut cut_by_sizes(const std::vector<int>& sizes, int links, int pieces);
 
 // Begins pieces at these links, in order; the model's first link may be left out. Throws for an
-// unknown link (with the nearest name), for links out of order, and for another number of pieces.
+// unknown link (with the nearest name), for links out of order, and for a wrong number of pieces.
 StageCut cut_by_names(const std::vector<std::string>& first, const std::vector<std::string>& links,
                       int pieces);
 
-// Makes the most expensive piece as cheap as possible. Among such cuts it takes the one with the
-// smallest sum of squares, the most even one. Costs are finite and not negative. Takes O(pieces *
-// links^2). Throws if there are more pieces than links.
+// Makes the most expensive piece as cheap as possible. Among such cuts it takes the most even one,
+// by the sum of squares. Costs are finite and not negative. Takes O(pieces * links^2). Throws if
+// there are more pieces than links.
 StageCut cut_by_cost(const std::vector<double>& costs, int pieces);
 
 }  // namespace booster

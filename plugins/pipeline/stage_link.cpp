@@ -87,7 +87,7 @@ void ActivationSender::send(const Tensor& activation, const StageMessage& messag
 }
 
 void ActivationReceiver::expect(const StageMessage& message) {
-  check(!expected_, "pipeline: an activation is asked for before the last one was taken");
+  check(!expected_, "pipeline: an activation is requested before the last one was taken");
   Expected next{message, empty({header_size}, {.dtype = DType::i64}), {}, {}, {}};
   next.header_work = group_.receive_async(next.header, from_);
   if (const auto known = known_.find({message.piece, message.rows}); known != known_.end()) {
@@ -98,14 +98,15 @@ void ActivationReceiver::expect(const StageMessage& message) {
 }
 
 Tensor ActivationReceiver::take() {
-  check(expected_.has_value(), "pipeline: no activation was asked for");
+  check(expected_.has_value(), "pipeline: no activation was requested");
   Expected next = *std::exchange(expected_, std::nullopt);
   next.header_work.synchronize();
   const Header header = read(next.header);
   if (!are_same(header.message, next.message))
-    fail("pipeline: stages do not run the same; the one before sent {}, this one wants {}: all "
-         "ranks of a pipeline want the same batches in the same order",
-         text_of(header.message), text_of(next.message));
+    fail(
+        "pipeline: stages run different work; the previous stage sent {}, but this one expects {}; "
+        "want the same batches in the same order on all ranks of a pipeline",
+        text_of(header.message), text_of(next.message));
   next.activation_work.wait();
   if (header.changed) {
     next.activation = room_for(header.form, device_);
@@ -124,7 +125,7 @@ void GradientReceiver::expect(const Tensor& activation) {
 }
 
 Tensor GradientReceiver::take() {
-  check(!expected_.empty(), "pipeline: no gradient was asked for");
+  check(!expected_.empty(), "pipeline: no gradient was requested");
   const auto [gradient, work] = expected_.front();
   expected_.pop_front();
   work.wait();

@@ -2,11 +2,11 @@
 // direction between two stages has its own group, so that neither waits for the other. Sends return
 // immediately, and each side requests its next tensor ahead. For one thread.
 //
-// A header precedes each activation: which one it is, its dtype, its shape, and whether it wants a
-// gradient. Both sides remember the last shape for each number of rows. While the shape stays the
-// same, the receiver requests the tensor before the header arrives, so no side waits. If it
-// changes, the sender fills the requested tensor with zeros and then sends the real one. Gradients
-// have no header: they have their activation's form.
+// A header precedes each activation. It holds the activation's identity, dtype and shape, and
+// whether it needs a gradient. Both sides remember the last shape for each number of rows. While
+// the shape stays the same, the receiver requests the tensor before the header arrives, so neither
+// side waits. If it changes, the sender fills the requested tensor with zeros and then sends the
+// real one. Gradients need no header, because they have their activation's form.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -69,10 +69,10 @@ class ActivationReceiver {
   // Activations arrive on `device`.
   ActivationReceiver(Group group, int from, Device device)
       : group_(std::move(group)), from_(from), device_(device) {}
-  // Requests the next activation. The previous one must have been taken: its form may have changed.
+  // Requests the next activation. Take the previous one first, since its form may have changed.
   void expect(const StageMessage& message);
-  // Returns the requested activation: a leaf that requires a gradient if the sender's does. Throws
-  // if the sender sent a different one.
+  // Returns the requested activation as a leaf. It requires a gradient if the sender's activation
+  // does. Throws if the sender sent a different one.
   Tensor take();
 
  private:
@@ -94,7 +94,7 @@ class GradientReceiver {
   GradientReceiver(Group group, int from) : group_(std::move(group)), from_(from) {}
   // Requests the gradient of `activation`.
   void expect(const Tensor& activation);
-  // The number of gradients requested and not yet taken.
+  // Returns the number of gradients requested and not yet taken.
   size_t waiting() const { return expected_.size(); }
   // Returns the first of them.
   Tensor take();

@@ -19,17 +19,17 @@ Tensor emptied(const Tensor& tensor) {
   return empty(none, {tensor.dtype(), tensor.device()});
 }
 
-// Refuses gradients: otherwise an empty tensor would silently add nothing to a loss.
+// Makes gradients of the empty tensor throw; otherwise it would silently add nothing to a loss.
 void refuse_gradients(const NamedTensor& parameter) {
   if (!parameter.tensor.is_leaf() || !is_floating(parameter.tensor.dtype())) return;
   Tensor leaf = parameter.tensor;
   const bool is_trained = leaf.requires_grad();
-  leaf.requires_grad_(true);  // one that is frozen now may be thawed
+  leaf.requires_grad_(true);  // a frozen parameter may be unfrozen later
   register_grad_hook(leaf, [name = parameter.name](const Tensor&) -> Tensor {
     fail(
-        "pipeline: {} is on another stage, and empty here; got a loss that reads it, want one of "
-        "the output and of parameters that this stage has (numel() > 0), or weight decay of the "
-        "optimizer",
+        "pipeline: {} belongs to another stage and is empty on this one; got a loss that reads it, "
+        "want a loss of the output and of this stage's parameters (numel() > 0), or weight decay "
+        "of the optimizer",
         name);
   });
   leaf.requires_grad_(is_trained);
@@ -50,7 +50,7 @@ StagesOf stages_of_links(const Model& model, const StageCut& cut, int stages) {
   return users;
 }
 
-// One line per tensor: dtype, sizes, ":" and the name.
+// Returns one line per tensor: dtype, sizes, ":" and the name.
 std::string described(const StateDict& state) {
   std::string text;
   for (const auto& [name, tensor] : state) {
@@ -88,8 +88,8 @@ StageParts::StageParts(const Model& model, const Optimizers& optimizers, const S
   const StateDict own = model.state_dict();
   for (const auto& [name, tensor] : own)
     check(stages_.count(tensor.body()) > 0,
-          "pipeline: no link of the {} uses {}; want each parameter and buffer named by the links "
-          "that use it (Module::link)",
+          "pipeline: no link of the {} uses {}; want links that name all parameters and buffers "
+          "that they use (Module::link)",
           model->kind(), name);
   std::vector<const TensorBody*> seen;
   const auto note = [&](const NamedTensor& held) {
@@ -114,7 +114,8 @@ bool StageParts::is_here(const std::vector<int>& stages) const {
 
 const std::vector<int>& StageParts::stages_of(const Tensor& tensor) const {
   const auto found = stages_.find(tensor.body());
-  check(found != stages_.end(), "pipeline: a tensor of shape {} is no stage's", tensor.shape());
+  check(found != stages_.end(), "pipeline: a tensor of shape {} belongs to no stage",
+        tensor.shape());
   return found->second;
 }
 
@@ -152,7 +153,8 @@ void StageParts::join(StateDict& state) const {
     }
 }
 
-// Counts of steps, and other tensors without the parameter's shape, are whole on every stage.
+// Splits a state. Counts of steps, and other tensors without the parameter's shape, are whole on
+// every stage.
 void StageParts::split(StateDict& state) const {
   for (auto& [name, tensor] : state) {
     const std::vector<int>* stages = stages_of_tensor(name);

@@ -1,5 +1,5 @@
-// StageParts: which stages of a pipeline have the values of which tensors, and how a state is
-// joined from them. For one thread.
+// StageParts: knows which stages of a pipeline hold which tensors, and joins their states. For one
+// thread.
 #pragma once
 
 #include "core/nn/module.h"
@@ -23,10 +23,10 @@ class StageParts {
   };
 
   StageParts() = default;
-  // Drops the values of tensors that only other stages use: they become empty, of shape (0, ...).
-  // An optimizer must not keep anything for them yet. Parameters of optimizers that are not the
-  // model's (a loss's) stay on all stages. Piece k of `cut` is on stage k % group.size(). Throws if
-  // no link uses a tensor of the model.
+  // Drops the values of tensors that only other stages use; they become empty, of shape (0, ...).
+  // No optimizer may have state for them yet. Optimizers' parameters outside the model, such as a
+  // loss's, stay on all stages. Piece k of `cut` is on stage k % group.size(). Throws if no link
+  // uses a tensor of the model.
   StageParts(const Model& model, const Optimizers& optimizers, const StageCut& cut,
              const Group& group);
 
@@ -36,9 +36,9 @@ class StageParts {
   // Returns tensors of several stages, in the same order on all stages.
   const std::vector<Shared>& shared() const { return shared_; }
 
-  // As in Plugin: joins whole tensors by name on stage 0, each from the first stage that has it. A
-  // name that belongs to no tensor goes by the tensor or module that contains it; otherwise stage 0
-  // has it.
+  // Implements Plugin::join: joins whole tensors by name on stage 0, each from the first stage that
+  // has it. A name that belongs to no tensor follows the tensor or module that contains it;
+  // otherwise it belongs to stage 0.
   void join(StateDict& state) const;
   void split(StateDict& state) const;
 

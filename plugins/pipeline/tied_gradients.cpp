@@ -8,8 +8,8 @@
 
 namespace booster {
 
-// Makes groups in the same order on all stages, so that none waits for a group made later
-// elsewhere.
+// Makes groups in the same order on all stages, so that no stage waits for a group that another
+// makes later.
 TiedGradients::TiedGradients(const StageParts& parts, const Group& group) {
   std::map<std::vector<int>, Group> groups;
   for (const auto& [tensor, stages] : parts.shared()) {
@@ -40,7 +40,7 @@ void TiedGradients::end() {
       parameter.set_grad(before);
       continue;
     }
-    // By a pass of the tape, so that it is stored where the parameter wants its gradient.
+    // A pass of the tape stores it where the parameter's gradient belongs.
     if (!parameter.grad().defined()) backward(parameter, {.grad = zeros_like(parameter)});
     Tensor grad = parameter.grad();
     if (!grad.is_contiguous()) parameter.set_grad(grad = untracked::contiguous(grad));

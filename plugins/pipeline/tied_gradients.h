@@ -12,12 +12,12 @@ namespace booster {
 class TiedGradients {
  public:
   TiedGradients() = default;
-  // Collective over all stages, as are begin and end.
+  // Makes the groups. Collective over all stages, as are begin and end.
   TiedGradients(const StageParts& parts, const Group& group);
-  // Begins a pass over a batch: separates what the pass will add from the present gradients.
+  // Begins a pass over a batch: separates the pass's contribution from the present gradients.
   void begin();
   // Ends the pass on this stage. On all stages that hold the parameter, its gradient becomes the
-  // earlier gradient plus the sum over the stages of what the pass added.
+  // earlier gradient plus the sum of the stages' contributions.
   void end();
 
  private:

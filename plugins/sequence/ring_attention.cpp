@@ -67,7 +67,8 @@ class Joined {
   }
 
  private:
-  // Of log_sums, in units of log 2: the largest score, and how far the log of the sum exceeds it.
+  // Return the parts of log_sums, in units of log 2: the largest score, and the excess of the log
+  // of the sum over it.
   static Tensor largest(const Tensor& log_sum) { return select(log_sum, -1, 0); }
   static Tensor more(const Tensor& log_sum) { return select(log_sum, -1, 1); }
   static Tensor power_of_2(const Tensor& x) { return exp(x * std::numbers::ln2); }
@@ -77,7 +78,7 @@ class Joined {
     const auto part = [&](const Tensor& x) { return power_of_2(largest(x) - top + more(x)); };
     return stack({top, log(part(a) + part(b)) * std::numbers::log2e}, -1);
   }
-  // (batch, heads, queries, 1)
+  // Returns the part's share of both: (batch, heads, queries, 1).
   static Tensor share(const Tensor& part, const Tensor& both) {
     return unsqueeze(power_of_2(largest(part) - largest(both) + (more(part) - more(both))), -1);
   }
@@ -97,9 +98,9 @@ AttentionCall RingAttention::on_keys_of(int rank, const AttentionCall& call, con
 
 AttentionResult RingAttention::forward(const Tensor& q, const Tensor& k, const Tensor& v,
                                        const AttentionCall& call) const {
-  check(!call.mask.defined(), "ring_attn: attention with a mask; want none, or all_to_all");
-  check(k.size(2) == q.size(2), "ring_attn: want as many keys as queries; got {} and {}", k.size(2),
-        q.size(2));
+  check(!call.mask.defined(), "ring_attn: attention has a mask; want none, or all_to_all");
+  check(k.size(2) == q.size(2), "ring_attn: the numbers of keys and queries differ; got {} and {}",
+        k.size(2), q.size(2));
   const NoGradGuard no_grad;
   const int size = ranks_.size();
   Travelling keys(pair_of(k, v, k.dtype()), ranks_);
@@ -138,7 +139,7 @@ void RingAttention::backward(const Tensor& dq, const Tensor& dk, const Tensor& d
       slopes.pair().add_(pair_of(part_k, part_v, dtype));
     }
     if (!is_last) keys.arrive();
-    slopes.leave();  // after the last step they are home
+    slopes.leave();  // after the last step they are back
     slopes.arrive();
   }
   const std::pair<Tensor, Tensor> results[] = {

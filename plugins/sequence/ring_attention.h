@@ -13,7 +13,8 @@ namespace booster {
 
 class RingAttention : public AttentionMethod {
  public:
-  // The ranks hold equal blocks of tokens, in rank order; all call attention in the same order.
+  // Joins `ranks`, which hold equal blocks of tokens in rank order. All call attention in the same
+  // order.
   explicit RingAttention(Group ranks) : ranks_(std::move(ranks)) {}
   int runs_of_keys() const override { return ranks_.size(); }
   // Throws for a mask, which would have to cover all keys.
@@ -24,10 +25,10 @@ class RingAttention : public AttentionMethod {
                 const AttentionCall& call) const override;
 
  private:
-  // Returns the call for one rank's keys.
+  // Returns the attention call for the keys of one rank.
   AttentionCall on_keys_of(int rank, const AttentionCall& call, const Tensor& q,
                            const Tensor& k) const;
-  // Whether no query on this rank sees a key of that rank.
+  // Returns whether no query on this rank sees a key of that rank.
   bool is_hidden(int rank, const AttentionCall& call) const {
     return call.causal && rank > ranks_.rank();
   }

@@ -24,15 +24,15 @@ using Result = LayerSplit::Result;
 constexpr std::array<const char*, 4> mode_names = {"none", "split_gather", "all_to_all",
                                                    "ring_attn"};
 
-// A layer before which each rank has some tokens with all features. The same holds after it, unless
-// it leaves features as parts, which cover all tokens.
+// A layer whose input is some tokens with all features on each rank. So is its output, unless it
+// leaves the features as parts, which cover all tokens.
 class TokenSplit : public RankSplit {
  public:
   using RankSplit::RankSplit;
   Tensor sum_of_rows(const Tensor&) const override {
     fail(
         "hybrid_parallel: split_gather: an embedding within sequence_blocks looks up this rank's "
-        "tokens; got style vocabulary for it, want it left out of tensor_plan");
+        "tokens; got style vocabulary for it, want a tensor_plan without it");
   }
 
  private:
@@ -91,19 +91,19 @@ class BehindAttention : public HeadExchange {
 
 [[noreturn]] void refuse_both_sides(const std::string& name) {
   fail(
-      "hybrid_parallel: split_gather: {} is used within sequence_blocks, on this rank's tokens, "
-      "and outside of them, on all; want sequence_parallelism_mode none, all_to_all or ring_attn "
+      "hybrid_parallel: split_gather: {} is used inside sequence_blocks, on this rank's tokens, "
+      "and outside, on all tokens; want sequence_parallelism_mode none, all_to_all or ring_attn "
       "for this model",
       name);
 }
 
-// Lets modules ask which of a sequence's tokens this rank has.
+// Lets modules query which tokens of a sequence this rank has.
 void lay_out(int64_t all, const Group& ranks) {
   const int64_t here = all / ranks.size();
   set_token_layout({.all = all, .first = here * ranks.rank(), .here = here});
 }
 
-// Batch statistics are not position tables.
+// Returns true for batch statistics, which are not position tables.
 bool has_role(const Module& module, const Tensor& buffer) {
   return std::ranges::any_of(module.own(Role::batch_norm),
                              [&](const NamedTensor& one) { return one.tensor.same_body(buffer); });
@@ -120,8 +120,8 @@ SequenceMode sequence_mode_named(const std::string& name) {
        legal_names(name, {mode_names.begin(), mode_names.end()}));
 }
 
-// Random streams: 0 for work that all ranks of a model's copy do alike; then one per rank with a
-// part of the features; then one per rank with some tokens.
+// Assigns random streams: 0 for work that all ranks of a model's copy repeat, then one per rank
+// with a part of the features, then one per rank with some tokens.
 SequenceParallel::SequenceParallel(SequenceMode mode, const Mesh& mesh)
     : mode_(mode),
       tensor_(mesh.group("tensor")),
@@ -140,9 +140,8 @@ void SequenceParallel::choose(const Model& model, const std::string& given) {
   const ModuleTraits traits = joined_traits(model.module());
   const std::string pattern = given.empty() ? traits.blocks : given;
   check(!pattern.empty(),
-        "hybrid_parallel: no blocks come with a {}; want sequence_blocks, the names of modules "
-        "that run one after the other on (batch, tokens, features), or blocks in the model's "
-        "traits()",
+        "hybrid_parallel: a {} has no known blocks; want sequence_blocks, the names of modules "
+        "that run in sequence on (batch, tokens, features), or blocks in the model's traits()",
         model->kind());
   std::vector<std::string> names;
   for (const auto& [name, module] : model->named_modules()) {
@@ -157,7 +156,7 @@ void SequenceParallel::choose(const Model& model, const std::string& given) {
 }
 
 // Finds links by their names, or by their parameters for links with names of their own. Leaves out
-// the first: the region may begin in its middle, and then sets the stream itself.
+// the first link: the region may begin in its middle, and then sets the stream itself.
 void SequenceParallel::find_links_inside(Module& model) {
   std::vector<Tensor> of_blocks;
   for (const auto& [name, parameter] : model.parameters())
@@ -204,9 +203,9 @@ void SequenceParallel::end(Pass pass) {
       table_);
 }
 
-// Before its call, the first block has all tokens, and the others have this rank's. A pipeline
-// stage may begin with any block. Hooks turn fused functions off, so blocks that need no positions
-// get none.
+// Watches the blocks by hooks. The first block gets all tokens, and the others get this rank's. A
+// pipeline stage may begin with any block. Hooks turn fused functions off, so blocks that need no
+// positions get no hooks.
 void SequenceParallel::watch_positions(Module& model) {
   if (ranks_.size() == 1 || position_free_) return;
   for (const auto& [name, module] : model.named_modules()) {
@@ -275,7 +274,8 @@ void SequenceParallel::exchange_heads(Module& model, const TensorPlan& plan) con
     const int64_t heads = layer.parent->attention_heads();
     if (heads == 0 || !is_inside(layer.name)) continue;
     check(heads % ranks_.size() == 0,
-          "hybrid_parallel: sp_size {} does not fit {}, which has {} heads{}; want sp_size {}, or "
+          "hybrid_parallel: sp_size {} does not divide the heads of {}; got {} heads{}, want "
+          "sp_size {}, or "
           "sequence_parallelism_mode ring_attn",
           ranks_.size(), layer.name, heads, tensor_.size() > 1 ? " on each tensor rank" : "",
           divisors_of(heads));
@@ -312,8 +312,8 @@ void SequenceParallel::sum_gradients(Module& model,
   }
 }
 
-// Hooks see calls of modules, but not direct uses of their parameters. Hooks turn fused functions
-// off, so models that exclude such uses by their traits get none.
+// Adds hooks, which detect calls of modules but not direct uses of their parameters. Hooks turn
+// fused functions off, so models whose traits exclude such uses get none.
 void SequenceParallel::refuse_uses_outside(Module& model) const {
   std::unordered_map<const TensorBody*, std::string> inside;
   for (const auto& [name, tensor] : model.state_dict())

@@ -1,7 +1,7 @@
 // SequenceParallel: each rank runs a transformer's blocks on some of the tokens.
 //
-// In a region of consecutive blocks, each rank has its own tokens from the first block on. All
-// tokens return after the last block. What ranks exchange within the region depends on the mode:
+// In a region of consecutive blocks, each rank has only its own tokens. After the last block it has
+// all tokens again. What ranks exchange within the region depends on the mode:
 //   split_gather  the ranks of the tensor group. Partitioned layers gather all tokens and leave
 //                 each rank its tokens of the sum. The work between them (normalisation, dropout,
 //                 the residual stream) is shared by tokens (Korthikanti et al., "Reducing
@@ -42,12 +42,12 @@ class SequenceParallel {
   // Begins a pass at a link of the model (core/nn/module.h); a pipeline stage may begin within the
   // blocks. Returns the random stream there.
   uint64_t begin(Pass pass, int link);
-  // Throws if a module of the blocks seems to have counted this rank's tokens from 0.
+  // Ends a pass. Throws if a module of the blocks seems to have counted this rank's tokens from 0.
   void end(Pass pass);
-  // Adds the exchanges to the model, whose layers are already cut: around the blocks, and, by the
-  // plan, around attention. `is_cut` returns whether a parameter is a part, or its gradient already
-  // summed. Throws for heads that do not divide, and in split_gather for a parameter that modules
-  // inside and outside of the blocks share.
+  // Adds the exchanges to the model, whose layers are already cut: around the blocks and, by the
+  // plan, around attention. `is_cut` returns true for a parameter that is a part or whose gradient
+  // is already summed. Throws for heads that the ranks do not divide. In split_gather, throws for a
+  // parameter that modules inside and outside of the blocks share.
   void connect(const Model& model, const TensorPlan& plan,
                const std::function<bool(const Tensor&)>& is_cut);
 
@@ -57,7 +57,7 @@ class SequenceParallel {
   enum class Phase : uint8_t { unknown, outside, inside };
   bool is_inside(const std::string& name) const;
   void find_links_inside(Module& model);
-  // Lets modules of a program's own blocks ask for their tokens, and looks for position tables.
+  // Lets modules of a program's own blocks query their tokens, and looks for position tables.
   void watch_positions(Module& model);
   void exchange_heads(Module& model, const TensorPlan& plan) const;
   void pass_keys_round(Module& model) const;

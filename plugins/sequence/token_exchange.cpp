@@ -38,7 +38,7 @@ Tensor piece(const Tensor& x, const Group& group) {
   return untracked::contiguous(untracked::narrow(x, 1, group.rank() * size, size));
 }
 
-// Runs `meanwhile` while ranks exchange.
+// Sums a piece over the ranks; runs `meanwhile` during the exchange.
 template <class F>
 Tensor summed_piece(const Tensor& x, const Group& group, F&& meanwhile) {
   const Tensor runs = by_ranks(x, group.size());
@@ -58,8 +58,8 @@ Tensor exchanged(const Tensor& parts, const Group& group) {
   return received;
 }
 
-// (batch, own tokens, matrices, ranks, heads of one) to (batch, ranks, own tokens, matrices, heads
-// of one): rank r gets its heads of all ranks' tokens.
+// Exchanges (batch, own tokens, matrices, ranks, heads of one) for (batch, ranks, own tokens,
+// matrices, heads of one). Rank r gets its heads of all ranks' tokens.
 Tensor to_heads(const Tensor& x, int64_t matrices, const Group& group) {
   const int64_t ranks = group.size(), each = x.size(2) / (matrices * ranks);
   const Tensor split = untracked::reshape(x, {x.size(0), x.size(1), matrices, ranks, each});
@@ -78,13 +78,14 @@ Tensor to_tokens(const Tensor& x, int64_t matrices, const Group& group) {
 
 void check_tokens_divide(int64_t tokens, int ranks) {
   check(tokens % ranks == 0,
-        "sequence parallel: {} tokens do not divide among {} ranks; want {} ranks, or another "
-        "number of tokens",
+        "sequence parallel: {1} ranks do not divide {0} tokens; want {2} ranks, or another number "
+        "of tokens",
         tokens, ranks, divisors_of(tokens));
 }
 
 Tensor own_tokens(const Tensor& x, const Group& group, double factor) {
-  check(x.ndim() == 3, "sequence parallel: want (batch, tokens, features); got {}", x.shape());
+  check(x.ndim() == 3, "sequence parallel: wrong shape; got {}, want (batch, tokens, features)",
+        x.shape());
   check_tokens_divide(x.size(1), group.size());
   return record(piece(x.detach(), group), "own_tokens", {x},
                 [group, factor](const Tensor& g, Gradients& d) {

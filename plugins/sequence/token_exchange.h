@@ -12,8 +12,8 @@ namespace booster {
 void check_tokens_divide(int64_t tokens, int ranks);
 
 // own_tokens enters a region that computes on this rank's tokens; all_tokens leaves it. Gradients
-// inside are `factor` times the gradients outside. With the number of ranks as factor, the mean of
-// a parameter's gradients over the ranks is their sum.
+// inside are `factor` times the gradients outside. If the factor is the number of ranks, the mean
+// of a parameter's gradients over the ranks becomes their sum.
 //
 // Returns this rank's tokens of x, which all ranks have. Throws as check_tokens_divide().
 Tensor own_tokens(const Tensor& x, const Group& group, double factor);

@@ -31,16 +31,16 @@ void GradientAgreement::check_same(const Parameters& whole) {
   const std::string name = differing(whole);
   std::vector<double> found = {name.empty() ? 0.0 : 1.0};
   world_.all_reduce(found, CollectiveOp::max);
-  check(found[0] == 0,
-        "hybrid_parallel: ranks along tensor got different gradients of {}, which each of them "
-        "holds whole; if it works on parts (between a column and a row layer, or with split_gather "
-        "within sequence_blocks), and nowhere else, want it in tensor_plan with style shared, "
-        "which sums its gradient",
-        name.empty() ? "a parameter that other ranks have" : name);
+  check(
+      found[0] == 0,
+      "hybrid_parallel: ranks along tensor got different gradients of {}, which each rank holds "
+      "whole; if it is used only on parts (between a column and a row layer, or in split_gather "
+      "within sequence_blocks), want it in tensor_plan with style shared, which sums its gradient",
+      name.empty() ? "a parameter that other ranks have" : name);
 }
 
-// Finds the largest and smallest norm over the ranks in one message. Gradients that overflowed are
-// ignored: their step is skipped.
+// Finds the largest and smallest norm over the ranks in one message. Ignores gradients that
+// overflowed, since their step is skipped.
 std::string GradientAgreement::differing(const Parameters& whole) const {
   std::vector<double> ends;
   for (const auto& [name, parameter] : whole) {

@@ -14,9 +14,9 @@ class GradientAgreement {
  public:
   explicit GradientAgreement(const Mesh& mesh)
       : ranks_(mesh.group("tensor")), world_(mesh.world()) {}
-  // All ranks of the mesh call it, with complete gradients. It checks the first steps and then a
-  // step from time to time, since gradients that are 0 at first agree everywhere. On a difference
-  // it throws on all ranks, with the parameter's name on the ranks that have it.
+  // Checks complete gradients; all ranks of the mesh call it. It checks the first steps, and later
+  // ones from time to time, since gradients that are 0 at first are equal everywhere. On a
+  // difference it throws on all ranks; ranks that have the parameter name it.
   void check_same(const Parameters& whole);
 
  private:

@@ -28,12 +28,12 @@ bool matches_part_of(const std::string& pattern, const std::string& name) {
 Tensor PlannedLayer::weight() const {
   if (plan.style == SplitStyle::vocabulary) {
     check(dynamic_cast<const Embedding*>(module) != nullptr,
-          "tensor_plan: {}: style vocabulary wants an Embedding; got a {}", name, module->kind());
+          "tensor_plan: {}: style vocabulary needs an Embedding; got a {}", name, module->kind());
     return module->parameters()[0].tensor;
   }
   for (const NamedTensor& own : module->own(Role::linear_weight))
     if (own.name == "weight") return own.tensor;
-  fail("tensor_plan: {}: style {} wants a linear layer; got a {}", name, name_of(plan.style),
+  fail("tensor_plan: {}: style {} needs a linear layer; got a {}", name, name_of(plan.style),
        module->kind());
 }
 
@@ -58,7 +58,7 @@ std::vector<PlannedLayer> planned_layers(const TensorPlan& plan, Module& model) 
     for (const std::string& name : names) {
       if (!matches_name(pattern, name)) continue;
       const auto [first, is_new] = planned.emplace(name, pattern);
-      check(is_new, "tensor_plan: {} is planned twice, by {} and {}", name, first->second, pattern);
+      check(is_new, "tensor_plan: two patterns match {}: {} and {}", name, first->second, pattern);
       layers.push_back({name, modules.at(name), modules.at(parent_of(name)), layer});
     }
     check(layers.size() > before, "tensor_plan: matches no module; got {}{}", pattern,
@@ -75,7 +75,8 @@ Parameters shared_parameters(const TensorPlan& plan, Module& model) {
   for (const auto& [pattern, layer] : plan) {
     if (layer.style != SplitStyle::shared) continue;
     check(layer.groups == 1 && !layer.gather,
-          "tensor_plan: {}: style shared cuts nothing; got groups or gather", pattern);
+          "tensor_plan: {}: style shared cuts nothing; got groups or gather, want neither",
+          pattern);
     const size_t before = shared.size();
     for (const NamedTensor& parameter : all)
       if (matches_part_of(pattern, parameter.name)) shared.push_back(parameter);

@@ -14,7 +14,7 @@ struct PlannedLayer {
   Module* parent = nullptr;
   LayerPlan plan;
 
-  // The tensor to shard. Throws if the module has no weight for the plan's style.
+  // Returns the tensor to shard. Throws if the module has no weight for the plan's style.
   Tensor weight() const;
   Tensor bias() const;  // undefined if there is none
 };

@@ -19,7 +19,7 @@ Tensor own_copy(const Tensor& g) {
   return copy;
 }
 
-// Returns x for all ranks' parts to read: its gradient is the sum over the ranks.
+// Returns x as input of all ranks' parts. Its gradient is the sum over the ranks.
 Tensor read_by_all(const Tensor& x, const Group& group) {
   return record(x.detach(), "read_by_all", {x}, exchange([group](const Tensor& g, Gradients& d) {
                   d[0] = own_copy(g);
@@ -29,8 +29,8 @@ Tensor read_by_all(const Tensor& x, const Group& group) {
                 }));
 }
 
-// Returns the sum of all ranks' y; each y's gradient is the sum's. Writes into y, which is fresh
-// and not used elsewhere.
+// Returns the sum of all ranks' y. The gradient of each y equals the gradient of the sum. Writes
+// into y, which must be new and not used elsewhere.
 Tensor sum_over_ranks(const Tensor& y, const Group& group) {
   const Tensor sum = untracked::contiguous(y.detach());
   group.all_reduce(sum);
@@ -82,8 +82,8 @@ class FeatureRanks : public ColumnRanks {
   Group group_;
 };
 
-// Joins the features of all ranks, now or when something reads them. Its gradient on this rank is
-// this rank's piece.
+// Joins the features of all ranks, now or at the first read. The gradient on this rank is this
+// rank's piece.
 Tensor all_features(const Tensor& y, const RankParts& parts, const Group& group, bool now) {
   const auto ranks = std::make_shared<FeatureRanks>(parts, group);
   const Tensor whole =

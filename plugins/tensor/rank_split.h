@@ -11,7 +11,7 @@
 
 namespace booster {
 
-// Random streams (set_random_stream) that a layer leaves set for the following code.
+// Random streams (set_random_stream) that a layer sets for the following code.
 struct SplitStreams {
   uint64_t whole = 0;  // if its result has all features
   uint64_t part = 0;   // if its result is this rank's part
@@ -19,7 +19,7 @@ struct SplitStreams {
 
 class RankSplit : public LayerSplit {
  public:
-  // The ranks of `group` shard `cut` features.
+  // Makes the ranks of `group` shard `cut` features.
   RankSplit(Group group, Result result, int64_t cut, SplitStreams streams)
       : group_(std::move(group)), result_(result), parts_{cut, group_.size()}, streams_(streams) {}
 
@@ -31,7 +31,7 @@ class RankSplit : public LayerSplit {
   Tensor sum_of_rows(const Tensor& y) const override;
 
  protected:
-  // What the parts of a layer read, and what the sum of their results becomes.
+  // Convert the input for the parts of a layer, and the sum of their results.
   virtual Tensor for_parts(const Tensor& x) const;
   virtual Tensor sum_of_parts(const Tensor& y) const;
   // Converts a result with all features after the layer.
@@ -39,7 +39,7 @@ class RankSplit : public LayerSplit {
   const Group& group() const { return group_; }
 
  private:
-  // This rank's slice of x's last dimension, if x has all features; else x.
+  // Returns this rank's slice of x's last dimension if x has all features, else x.
   Tensor own_features(const Tensor& x) const;
 
   Group group_;

@@ -15,7 +15,7 @@ namespace {
 
 using Result = LayerSplit::Result;
 
-// Units that the ranks share evenly: features, or heads where those must stay together.
+// Returns the units that the ranks share evenly: features, or heads if a head must stay whole.
 int64_t units_of(const PlannedLayer& layer, const Tensor& weight) {
   const int dim = layer.plan.style == SplitStyle::row ? 1 : 0;
   const int64_t features = weight.size(dim) / layer.plan.groups;
@@ -28,7 +28,7 @@ bool may_be_uneven(const LayerPlan& plan) {
   return plan.gather || plan.style == SplitStyle::vocabulary;
 }
 
-// Whether each rank gets units: as many as the others, unless parts may be uneven.
+// Returns true if each rank gets units, and the same number unless parts may be uneven.
 bool divides(const PlannedLayer& layer, int ranks) {
   const int64_t units = units_of(layer, layer.weight());
   if (!may_be_uneven(layer.plan)) return units % ranks == 0;
@@ -38,7 +38,7 @@ bool divides(const PlannedLayer& layer, int ranks) {
 // Lists the numbers of ranks among which all layers divide.
 std::string fitting_sizes(const std::vector<PlannedLayer>& layers) {
   constexpr int64_t most = 1024;
-  int64_t units = most;  // no more ranks than any layer has
+  int64_t units = most;  // no more ranks than the units of any layer
   for (const PlannedLayer& layer : layers) units = std::min(units, units_of(layer, layer.weight()));
   std::string sizes;
   for (int size = 1; size <= units; ++size)
@@ -52,16 +52,17 @@ void check_fits(const PlannedLayer& layer, const std::vector<PlannedLayer>& all,
   const Tensor weight = layer.weight();
   const int64_t features = weight.size(plan.style == SplitStyle::row ? 1 : 0);
   check(plan.groups >= 1 && features % plan.groups == 0,
-        "tensor_plan: {}: groups do not divide the features; got {} of {}", layer.name, plan.groups,
-        features);
+        "tensor_plan: {}: groups do not divide the features; got {} groups of {} features",
+        layer.name, plan.groups, features);
   check(plan.groups == 1 || (plan.style == SplitStyle::column && !plan.gather),
-        "tensor_plan: {}: groups are for style column without gather", layer.name);
+        "tensor_plan: {}: only style column without gather can have groups", layer.name);
   check(!plan.gather || plan.style == SplitStyle::column,
-        "tensor_plan: {}: gather is for style column; got {}", layer.name, name_of(plan.style));
+        "tensor_plan: {}: only style column can have gather; got {}", layer.name,
+        name_of(plan.style));
   const int64_t units = units_of(layer, weight);
   const bool are_heads = units != features / plan.groups;
   check(divides(layer, ranks),
-        "hybrid_parallel: tp_size {} does not fit {}, which has {} {}; want tp_size {}", ranks,
+        "hybrid_parallel: tp_size {} does not divide {}, which has {} {}; want tp_size {}", ranks,
         layer.name, units, are_heads ? "heads" : "features", fitting_sizes(all));
 }
 
@@ -120,7 +121,7 @@ void TensorParallel::cut(const Model& model, const TensorPlan& plan, const Split
 void TensorParallel::share(const Parameters& parameters) {
   for (const NamedTensor& parameter : parameters) {
     check(!is_cut(parameter.tensor) && !is_shared(parameter.tensor),
-          "tensor_plan: {} is planned twice, once with style shared", parameter.name);
+          "tensor_plan: two patterns match {}, one with style shared", parameter.name);
     sum_gradient_over(group_, parameter.tensor);
     shared_.push_back(parameter);
   }

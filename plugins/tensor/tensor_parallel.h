@@ -17,13 +17,14 @@
 
 namespace booster {
 
-// How a tensor is sharded: along `dim`, in `groups` consecutive pieces, each over all ranks.
+// Describes how a tensor is sharded: along `dim`, in `groups` consecutive pieces, each over all
+// ranks.
 struct TensorCut {
   Shape whole;
   int dim = 0;
   int64_t groups = 1;
 
-  // The parts of one group.
+  // Returns the parts of one group.
   RankParts parts(int ranks) const { return {whole[dim] / groups, ranks}; }
   Shape part_shape(int rank, int ranks) const;
   // Returns the window of the whole that is the rank's part of group i.
@@ -35,26 +36,26 @@ struct TensorCut {
 
 class TensorParallel {
  public:
-  // With `late_gather`, training gathers features only where an op reads all of them.
+  // With `late_gather`, training gathers features only when an op reads all of them.
   explicit TensorParallel(Group group, bool late_gather = false)
       : group_(std::move(group)), gathered_(late_gather ? LayerSplit::Result::spread
                                                         : LayerSplit::Result::whole) {}
 
-  // Shards the model's layers by the plan; `make` says how their ranks exchange. Parameters become
-  // this rank's parts; before, all ranks hold the same whole parameters. Throws for a pattern
-  // without a module, for a layer that cannot be sharded this way, and for sizes that do not divide
-  // among the ranks, with the sizes that would.
+  // Shards the model's layers by the plan; `make` defines the ranks' exchanges. Parameters, equal
+  // on all ranks before, become this rank's parts. Throws for a pattern without a module, and for a
+  // layer that cannot be sharded this way. Also throws for sizes that the ranks do not divide, and
+  // lists valid ones.
   using SplitMaker = std::function<std::shared_ptr<const LayerSplit>(
       const std::string& layer, LayerSplit::Result result, int64_t cut)>;
   void cut(const Model& model, const TensorPlan& plan, const SplitMaker& make);
 
   const Group& group() const { return group_; }
-  // Whether a parameter of the model is a part.
+  // Returns true if a parameter of the model is a part.
   bool is_cut(const Tensor& parameter) const;
-  // Whether the ranks sum their gradients of it, because its style is shared.
+  // Returns true if the ranks sum their gradients of the parameter because its style is shared.
   bool is_shared(const Tensor& parameter) const;
 
-  // For checkpoints: as Plugin::join and split, within the group.
+  // Join and split within the group, as in Plugin, for checkpoints.
   void join(StateDict& state) const;
   void split(StateDict& state) const;
 
@@ -65,7 +66,7 @@ class TensorParallel {
   };
   void share(const Parameters& parameters);
   void cut_tensor(const Tensor& tensor, const TensorCut& cut);
-  // Returns how a parameter, or its optimizer state, is sharded; null: it is not.
+  // Returns the cut of a parameter or its optimizer state; null if it is whole.
   const TensorCut* cut_of(const NamedTensor& held, bool is_whole) const;
   Tensor joined(const Tensor& part, const TensorCut& cut) const;
 

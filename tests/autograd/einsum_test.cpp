@@ -127,10 +127,10 @@ TEST_CASE("einsum says what is wrong with an equation") {
   };
   refused("ij,jk->ik", {a}, "has 2 terms; got 1 operands");
   refused("ij,jk->ik", {a, a}, "sizes of 'j' differ; got 3 and 2");
-  refused("ijk,jk->ik", {a, b}, "does not fit an operand of shape (2, 3)");
+  refused("ijk,jk->ik", {a, b}, "does not match an operand of shape (2, 3)");
   refused("ii->i", {a}, "sizes of 'i' differ; got 2 and 3");
-  refused("ij->ii", {a}, "'i' stands twice");
-  refused("ij->ik", {a}, "'k' stands in the result alone");
+  refused("ij->ii", {a}, "'i' occurs twice");
+  refused("ij->ik", {a}, "'k' occurs only in the result");
   refused("i1->i", {a}, "bad subscript");
   refused("ij", {Tensor()}, "undefined");
   refused("", {}, "at least one operand");

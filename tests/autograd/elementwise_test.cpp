@@ -90,7 +90,7 @@ double oracle(const BinaryRow& row, double a, double b) {
   return by_itself(row, a, b);
 }
 
-// Relative error allowed for one rounding and the vector math.
+// Returns the relative error allowed for one rounding and the vector math.
 double tolerance(DType dtype) {
   switch (dtype) {
     case DType::f64: return 1e-14;

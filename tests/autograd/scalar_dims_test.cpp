@@ -118,7 +118,7 @@ TEST_CASE("other dimensions of a tensor without any are errors") {
   CHECK_THROWS_WITH_AS(flip(x, {0, -1}), doctest::Contains("named twice"), Error);
   CHECK_THROWS_AS(topk(x, 2, 0), Error);
   CHECK_THROWS_WITH_AS(index_select(x, 0, arange(2)),
-                       "index_select: want one position in one element; got 2", Error);
+                       "index_select: wrong shape of index; got 2, want one element", Error);
   CHECK_THROWS_WITH_AS(gather(x, 0, scalar(1, {.dtype = DType::i64})),
                        "gather: index out of range; got 1 at position 0, want 0 to 0", Error);
 }

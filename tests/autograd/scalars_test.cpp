@@ -79,10 +79,11 @@ TEST_CASE("a number that the dtype may not hold gives PyTorch's result or an err
 
 TEST_CASE("an error about a number that does not fit names it, the dtype and what that holds") {
   CHECK(error_of([] { full({2}, 300, {.dtype = DType::u8}); }) ==
-        "full: the dtype does not hold the number; got 300 for u8, want 0 to 255");
+        "full: the number is outside the dtype's range; got 300 for u8, want 0 to 255");
   const Tensor x = zeros({2}, {.dtype = DType::f16});
   CHECK(error_of([&] { masked_fill(x, ones({2}, {DType::boolean}), -1e9); }) ==
-        "masked_fill: the dtype does not hold the number; got -1000000000 for f16, want -65504 to "
+        "masked_fill: the number is outside the dtype's range; got -1000000000 for f16, want "
+        "-65504 to "
         "65504");
   CHECK(contains(error_of([] { scalar(NAN, {.dtype = DType::i64}); }), "scalar: the dtype"));
 }

@@ -113,11 +113,11 @@ TEST_CASE("the errors name the strategy, the plugin and the boosted call") {
   Model model = small_model();
   Optimizer optimizer = sgd(model);
   auto boosted = booster.boost(model, optimizer);
-  CHECK_THROWS_WITH_AS(optimizer.step(),
-                       "optimizer.step: the gradients are those of a boosted training (fp16 on "
-                       "single): they may be multiplied by its loss scale, or be of this rank "
-                       "alone; want step() of the boosted optimizer",
-                       Error);
+  CHECK_THROWS_WITH_AS(
+      optimizer.step(),
+      "optimizer.step: the gradients belong to a boosted training (fp16 on single) and may be "
+      "scaled or local to this rank; want step() of the boosted optimizer",
+      Error);
 }
 
 TEST_CASE("a model or optimizer is boosted once, and again when its boosted handles are gone") {
@@ -129,7 +129,7 @@ TEST_CASE("a model or optimizer is boosted once, and again when its boosted hand
     {
       auto [net, opt] = booster.boost(model, optimizer);
       const auto before = values(model);
-      const char* again = "was boosted already (";
+      const char* again = "is already boosted (";
       CHECK_THROWS_WITH_AS(booster.boost(model, optimizer), Contains(again), Error);
       CHECK_THROWS_WITH_AS(booster.boost(model, sgd(model)), Contains(again), Error);
       CHECK_THROWS_WITH_AS(booster.boost(other, optimizer), Contains(again), Error);
@@ -175,11 +175,11 @@ TEST_CASE("an optimizer of another model, or of a layer that was replaced, is re
     return SGD(tensors, {.lr = 0.1});
   };
   CHECK_THROWS_WITH_AS(booster.boost(model, unnamed(other)),
-                       Contains("none of its 4 parameters is the model's"), Error);
+                       Contains("none of its 4 parameters belongs to the model"), Error);
   Parameters mixed = model.parameters();
   mixed.back().tensor = other.parameters().back().tensor;
   CHECK_THROWS_WITH_AS(booster.boost(model, SGD(mixed, {.lr = 0.1})),
-                       Contains("its parameter 2.bias is not the one that the model has"), Error);
+                       Contains("its parameter 2.bias differs from the model's"), Error);
   CHECK_THROWS_WITH_AS(booster.boost({model}, {sgd(model), sgd(model)}),
                        Contains("two optimizers have parameter 0.weight"), Error);
   CHECK(values(model) == before);
@@ -209,7 +209,7 @@ TEST_CASE("the unboosted model of a 16-bit strategy says which handle is to be c
     if (model.parameters()[0].tensor.dtype() == DType::f32) continue;
     ++told;
     CHECK_THROWS_WITH_AS(model(batch_inputs(1)),
-                         Contains("on single); want boosted.model called, not the model itself"),
+                         Contains("on single); want a call of boosted.model, not of the model"),
                          Error);
     CHECK_NOTHROW(net(batch_inputs(1)));
   }
@@ -239,7 +239,7 @@ TEST_CASE("rank: boosts again" * doctest::skip()) {
                             "test"));
     };
     CHECK_THROWS_WITH_AS(with(R"("name": "fp8", "exclude": ["none"])").boost(model, optimizer),
-                         Contains("fp8: exclude: no layer of this name"), Error);
+                         Contains("fp8: exclude: no layer has this name"), Error);
     CHECK_THROWS_WITH_AS(
         with(R"("name": "fp16_paddle", "level": "O2", "excluded_layers": ["none"])")
             .boost(model, optimizer),
@@ -262,7 +262,7 @@ TEST_CASE("rank: other arguments" * doctest::skip()) {
     Booster booster({.plugin = plugin});
     const Model model = small_model();
     CHECK_THROWS_WITH_AS(booster.boost(model, SGD(model.parameters(), {.lr = 0.1 * (1 + rank)})),
-                         Contains("rank 1 was given another optimizer, or other options"), Error);
+                         Contains("rank 1 has a different optimizer, or other options"), Error);
     if (rank == 1) model.module().parameters()[0].tensor.requires_grad_(false);
     CHECK_THROWS_WITH_AS(booster.boost(model, sgd(model)), Contains("another model"), Error);
     Booster other({.plugin = plugin, .mixed_precision = rank == 0 ? "fp32" : "bf16"});
@@ -281,7 +281,7 @@ TEST_CASE("rank: boosts what was spread" * doctest::skip()) {
     const Optimizer optimizer = sgd(model);
     Booster booster({.plugin = plugin});
     booster.boost(model, optimizer);
-    CHECK_THROWS_WITH_AS(booster.boost(model, optimizer), Contains("this rank still has its part"),
+    CHECK_THROWS_WITH_AS(booster.boost(model, optimizer), Contains("still spread over ranks"),
                          Error);
   }
 }
@@ -290,11 +290,11 @@ TEST_CASE("what a plugin spread over ranks is not boosted again") {
 }
 
 TEST_CASE("rank: alone by mistake" * doctest::skip()) {
-  CHECK_THROWS_WITH_AS(Booster(),
-                       "single: booster run (or torchrun) started 2 ranks, and each would train a "
-                       "model of its own; want torch_ddp, one process, or on_every_rank = true if "
-                       "that is what you want",
-                       Error);
+  CHECK_THROWS_WITH_AS(
+      Booster(),
+      "single: booster run (or torchrun) started 2 ranks, and each would train its own model; want "
+      "torch_ddp, one process, or on_every_rank = true if this is you want",
+      Error);
   CHECK_NOTHROW(Booster({.plugin = SinglePlugin({.on_every_rank = true})}));
   const Config config = Config::from_text(
       R"({"booster": {"plugin": {"name": "single", "on_every_rank": true}}})", "test");

@@ -66,7 +66,7 @@ TEST_CASE("layer_decay has a floor, and refuses what it cannot do") {
   const auto groups = layer_decay_groups(model, {.lr = 1, .layer_decay = 0.1, .min_scale = 0.05});
   CHECK(groups.front().options.numbers().at("lr") == 0.05);
   CHECK(error_of([&] { layer_decay_groups(model, {.layer_decay = 0}); }) ==
-        "layer_decay: out of range; got 0, want more than 0, at most 1");
+        "layer_decay: out of range; got 0, want more than 0 and at most 1");
   const Model single = Linear(2, 2);
   for (const ParameterGroup& group : layer_decay_groups(single, {.lr = 1, .layer_decay = 0.1}))
     CHECK(group.options.numbers().at("lr") == 1);

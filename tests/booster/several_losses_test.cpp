@@ -177,8 +177,9 @@ TEST_CASE("a loss_id that a strategy has not is an error that says what it has")
     const auto lose = [&](const ScaleLossOptions& options) {
       pair.booster.backward(loss_of(pair.modules, {0.5, 0.5}), {pair.opt(0), pair.opt(1)}, options);
     };
-    const char* want = strategy == "fp16_apex" ? "want 0 to 0 (num_losses - 1)"
-                                               : "want 0: it has one scale for all losses";
+    const char* want = strategy == "fp16_apex"
+                           ? "want 0 to 0 (num_losses - 1)"
+                           : "want 0: this strategy has one scale for all losses";
     CHECK_THROWS_WITH_AS(lose({.loss_id = 1}), doctest::Contains(want), Error);
     CHECK_THROWS_WITH_AS(lose({.loss_id = -1}), doctest::Contains("got -1"), Error);
     if (strategy != "fp16_apex")
@@ -271,7 +272,7 @@ TEST_CASE("several models are called one by one, and optimizers of two boosts do
   Pair pair("fp32"), other("fp32");
   CHECK(pair.group.models[1](ones({2})).to_vector<float>() == std::vector<float>{1, -2});
   CHECK_THROWS_WITH_AS(pair.group.models[0].session().model(ones({2})),
-                       doctest::Contains("each called by itself"), Error);
+                       doctest::Contains("separate calls of each"), Error);
   CHECK_THROWS_WITH_AS(
       pair.booster.backward(loss_of(pair.modules, {1, 1}), {pair.opt(0), other.opt(1)}),
       doctest::Contains("not boosted together"), Error);

@@ -306,9 +306,9 @@ TEST_CASE("archives that are hostile, damaged or of another kind give clear erro
   CHECK(contains(error(whole.substr(0, whole.size() - 5)), "directory"));
   const std::string zeros(5'000'000, '\0');
   CHECK(contains(error(zip({.name = "a.jpg", .bytes = zeros, .deflate = true, .claimed = 1000})),
-                 "more than the archive says"));
+                 "more bytes than the archive states"));
   CHECK(contains(error(zip({.name = "a.jpg", .bytes = "12", .deflate = true, .claimed = 0})),
-                 "more than the archive says"));
+                 "more bytes than the archive states"));
   CHECK(contains(error(zip({.name = "a.jpg", .bytes = "12", .claimed = 4'000'000'000})),
                  "file too big"));
   CHECK(contains(error(zip({.name = "a.jpg", .bytes = "12", .claimed = 3})), "another size"));

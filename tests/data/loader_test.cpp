@@ -293,9 +293,8 @@ TEST_CASE("repeats of a sample are augmented differently, the same for any worke
                               first[0].begin() + static_cast<ptrdiff_t>((i + 1) * image));
   };
   CHECK(sample(0) != sample(1));  // the first picture, twice
-  CHECK(error_of([&] {
-          DataLoader(pictures.dataset(), {.join = true, .repeated_augmentation = 2});
-        }) ==
-        "DataLoader: repeated_augmentation divides the samples itself; got it with join, want it "
-        "alone");
+  CHECK(
+      error_of(
+          [&] { DataLoader(pictures.dataset(), {.join = true, .repeated_augmentation = 2}); }) ==
+      "DataLoader: repeated_augmentation excludes other ways to divide samples; got it with join");
 }

@@ -203,18 +203,20 @@ TEST_CASE("a mixed target is a distribution, and an odd batch's middle sample st
 
 TEST_CASE("mixup refuses what it cannot mix") {
   CHECK(error_of([] { Mixup({.mixup_alpha = 0}); }) ==
-        "Mixup: nothing to mix by; got mixup_alpha 0 and cutmix_alpha 0, want one of them above 0");
+        "Mixup: mixup and CutMix are both off; got mixup_alpha 0 and cutmix_alpha 0, want one of "
+        "them above 0");
   CHECK(error_of([] { Mixup({.prob = 1.5}); }) == "Mixup: prob out of range; got 1.5, want 0 to 1");
   CHECK(error_of([] {
           Mixup({.cutmix_minmax = {{0.5, 0.2}}});
         }) == "Mixup: cutmix_minmax out of range; got 0.5 and 0.2, want 0 <= min < max <= 1");
   CHECK(error_of([] {
           both->targets(from_vector(std::vector<int64_t>{0, 7}, {2}), 0.5);
-        }) == "Mixup: label is no class; got 7 in row 1, want 0 to 2");
+        }) == "Mixup: label is not a class; got 7 in row 1, want 0 to 2");
   CHECK(error_of([] {
           both->targets(zeros({2, 3}), 0.5);
-        }) == "Mixup: labels do not fit; got f32 (2, 3), want class numbers (n,)");
+        }) == "Mixup: wrong labels; got f32 (2, 3), want class numbers (n,)");
   CHECK(error_of([] {
           Mixup::mix(zeros({2, 3}), {.lam = 0.5, .box = Box{0, 0, 1, 1}});
-        }) == "Mixup: CutMix wants images (n, channels, height, width); got (2, 3)");
+        }) ==
+        "Mixup: wrong shape for CutMix; got (2, 3), want images (n, channels, height, width)");
 }

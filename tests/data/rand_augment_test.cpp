@@ -108,7 +108,7 @@ TEST_CASE("RandAugment refuses what cannot be meant") {
   CHECK(contains(error_of([] {
                    RandAugment().applied({"Shear", 0}, gradient(4, 4, 3));
                  }),
-                 "no such operation; got Shear"));
+                 "unknown operation; got Shear"));
   CHECK(contains(error_of([] { affine_filter("bicubic"); }), "got 'bicubic'"));
   CHECK(contains(error_of([] {
                    LazyImage image = lazy(gradient(4, 4, 3));
@@ -116,5 +116,5 @@ TEST_CASE("RandAugment refuses what cannot be meant") {
                    RandomStream random(1, 1, 1);
                    RandAugment().apply(image, random);
                  }),
-                 "want it before ToTensor"));
+                 "before ToTensor"));
 }

@@ -131,7 +131,7 @@ TEST_CASE("random erasing refuses options and places that cannot be meant") {
         "RandomErasing: p out of range; got -1, want 0 to 1");
   CHECK(error_of([] { RandomErasing({.min_count = 3}); }) ==
         "RandomErasing: count out of range; got 3 to 1, want 1 <= min_count <= max_count");
-  CHECK(contains(error_of([] { erasing_mode("pixels"); }), "no such mode; got 'pixels'"));
+  CHECK(contains(error_of([] { erasing_mode("pixels"); }), "unknown mode; got 'pixels'"));
   CHECK(contains(error_of([] {
                    grey(8, 8).erase({0, 0, 2, 2}, {0, 0, 0});
                  }),
@@ -142,5 +142,5 @@ TEST_CASE("random erasing refuses options and places that cannot be meant") {
                    image.erase({0, 0, 2, 2}, {0, 0, 0});
                    image.flip_horizontal();
                  }),
-                 "flip: parts of 'white.png' are erased already; want it before RandomErasing"));
+                 "flip: parts of 'white.png' are already erased; want flip before RandomErasing"));
 }

@@ -16,7 +16,7 @@ TEST_CASE("a diagnosed training tells what it saw, and its dump equals itself") 
       "booster.mixed_precision=bf16 train.max_steps=2 train.diagnose=1:2 "
       "train.diagnose_check=all");
   CHECK_MESSAGE(result.code == 0, result.output);
-  CHECK(result.says("numerics: bf16 on single, 2 steps looked at"));
+  CHECK(result.says("numerics: bf16 on single, 2 steps observed"));
   CHECK(result.says("op count: "));
   CHECK(std::filesystem::exists(example.output() / "numerics.json"));
   const std::string dump = (example.output() / "worker_cpu").string();
@@ -31,7 +31,7 @@ TEST_CASE("on two ranks the table is rank 0's, each rank has a dump, findings ar
   const CommandResult result = example.run(
       sets + "booster.mixed_precision=bf16 train.diagnose_check=all", "run --nproc_per_node 2");
   CHECK_MESSAGE(result.code == 0, result.output);
-  CHECK(result.says("numerics: bf16 on torch_ddp, 2 steps looked at"));
+  CHECK(result.says("numerics: bf16 on torch_ddp, 2 steps observed"));
   CHECK(result.output.find("numerics: ") == result.output.rfind("numerics: "));
   for (const char* name : {"numerics.json", "worker_cpu.0", "worker_cpu.1"})
     CHECK(std::filesystem::file_size(example.output() / name) > 0);
@@ -67,7 +67,7 @@ TEST_CASE("a config that cannot train ends with code 2 and leaves no folder") {
   const Example example;
   const std::pair<const char*, const char*> mistakes[] = {
       {"optimizer.nesterov=true", "nesterov needs momentum"},
-      {"device=cuda:7", "there is no such GPU that can be used here"},
+      {"device=cuda:7", "this GPU is not usable"},
       {"lr_scheduler={\"name\":\"one_cycle\",\"total_steps\":2}",
        "one_cycle ends before the training"},
       {"model.name=vit_tiny_patch16_242", "did you mean vit_tiny_patch16_224?"},

@@ -149,7 +149,7 @@ void for_each_normalization(Body&& body) {
     }
 }
 
-// Distance between numbers of a dtype near x.
+// Returns the distance between numbers of a dtype near x.
 double spacing(DType dtype, double x) {
   const int digits = dtype == DType::f32 ? 23 : dtype == DType::f16 ? 10 : 7;
   return std::ldexp(1, std::ilogb(x) - digits);

@@ -17,7 +17,7 @@ const DType dtypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16,
 const ReduceOp ops[] = {ReduceOp::sum,  ReduceOp::mean, ReduceOp::amax,
                         ReduceOp::amin, ReduceOp::any,  ReduceOp::all};
 
-// Numbers that every dtype can hold, equal ones among them.
+// Returns numbers that every dtype can hold, equal ones among them.
 Plain drawn(DType dtype, const Index& shape, const Index& strides, uint32_t seed) {
   const Plain x(dtype, shape, strides);
   std::mt19937 generator(seed);
@@ -42,7 +42,7 @@ Index place_of(Index at, unsigned reduced) {
   return at;
 }
 
-// What `op` combines: a sum, an extreme, or whether any or all are not 0.
+// Returns what `op` combines: a sum, an extreme, or whether any or all are not 0.
 double combined(ReduceOp op, double a, double b) {
   switch (op) {
     case ReduceOp::amax: return std::max(a, b);

@@ -38,7 +38,7 @@ Numbers softmax_slope(const Numbers& g, const Numbers& y, int64_t columns, bool 
   return dx;
 }
 
-// A tensor (outer, n, inner) as the kernels take it to work along its middle.
+// Returns a tensor (outer, n, inner) as the kernels take it to work along its middle.
 kernels::View columns_of(const Plain& x) {
   kernels::View view = x.view();
   view.shape[1] = x.shape[2];
@@ -48,7 +48,7 @@ kernels::View columns_of(const Plain& x) {
   return view;
 }
 
-// The numbers of (outer, a, b) in the order (outer, b, a).
+// Returns the numbers of (outer, a, b) in the order (outer, b, a).
 Numbers turned(const Numbers& x, const Index& shape) {
   Numbers y;
   for (int64_t o = 0; o < shape[0]; ++o)

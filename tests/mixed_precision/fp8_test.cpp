@@ -96,7 +96,7 @@ TEST_CASE("layers whose sizes do not fit run in bf16 and are named with the reas
                                                          "blocks.0.mlp.fc1", "blocks.0.mlp.fc2"});
   REQUIRE(t.precision.notes().size() == 1);
   CHECK(t.precision.notes()[0] ==
-        "fp8: head (192 in, 10 out) runs in bf16: 8-bit matrix units want sizes that are "
+        "fp8: head (192 in, 10 out) runs in bf16: 8-bit matrix units need sizes that are "
         "multiples of 16");
   // No layer fits: everything runs as in bf16.
   Trial none = trial(models::mlp({6, 10, 4}), {});

@@ -61,7 +61,7 @@ TEST_CASE("a loss is scaled in f32 at least, and stays f64") {
   CHECK(half.loss.dtype() == DType::f32);
   CHECK(half.loss.to_vector<float>() == std::vector<float>{196608, 196608});
   CHECK(scaler.scale(full({}, 3, {.dtype = DType::f64})).loss.dtype() == DType::f64);
-  CHECK_THROWS_WITH_AS(scaler.scale(arange(2)), doctest::Contains("want a floating loss"), Error);
+  CHECK_THROWS_WITH_AS(scaler.scale(arange(2)), doctest::Contains("want a floating dtype"), Error);
 }
 
 TEST_CASE("saved at any step and loaded elsewhere, a scaler goes on bit for bit") {

@@ -45,7 +45,8 @@ TEST_CASE("a cast converts parameters and buffers but what is kept and what is n
   cast_model(all, {.dtype = DType::bf16});
   CHECK(dtype_of(all, "1.weight") == DType::bf16);
   CHECK_THROWS_WITH_AS(cast_model(all, {.dtype = DType::f32}),
-                       "cast_model: want f16 or bf16, or f64 without masters; got f32", Error);
+                       "cast_model: wrong dtype; got f32, want f16 or bf16, or f64 without masters",
+                       Error);
   cast_model(all, {.dtype = DType::f64, .masters = false});
   CHECK(dtype_of(all, "1.running_var") == DType::f64);
 }

@@ -119,9 +119,11 @@ TEST_CASE("options that make no sense are refused") {
   refused({.decr_ratio = 1}, "decr_ratio must be in (0, 1)");
   refused({.incr_every_n_steps = -1}, "incr_every_n_steps");
   refused({.decr_every_n_nan_or_inf = -1}, "decr_every_n_nan_or_inf");
-  refused({.level = "OD", .use_pure_fp16 = true}, "use_pure_fp16 = true is level O2; got level OD");
-  refused({.level = "O2", .amp_configs = FleetAmpConfigs{}}, "level is given beside amp_configs");
-  refused({.incr_ratio = 2, .amp_configs = FleetAmpConfigs{}}, "incr_ratio is given beside");
+  refused({.level = "OD", .use_pure_fp16 = true},
+          "use_pure_fp16 = true means level O2; got level OD");
+  refused({.level = "O2", .amp_configs = FleetAmpConfigs{}},
+          "level is given together with amp_configs");
+  refused({.incr_ratio = 2, .amp_configs = FleetAmpConfigs{}}, "incr_ratio is given together with");
   refused({.amp_configs = FleetAmpConfigs{.decr_ratio = 2}}, "decr_ratio must be in (0, 1)");
   refused({.custom_white_list = {"exp"}, .custom_black_list = {"exp"}}, "exp");
 }
@@ -206,7 +208,7 @@ TEST_CASE("a layer's name keeps its ops, and those of the layers in it, in f32")
     CHECK_THROWS_WITH_AS(prepared({.custom_black_varnames = {name}}), doctest::Contains(message),
                          Error);
   };
-  refused_name("3.1", "layer that has some, of that name; got 3.1");  // ReLU has no parameters
+  refused_name("3.1", "layer with any, has that name; got 3.1");  // ReLU has no parameters
   refused_name("2.wieght", "did you mean 2.weight?");
 }
 

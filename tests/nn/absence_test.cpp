@@ -144,9 +144,9 @@ TEST_CASE("memory that went is given back to the allocator") {
 TEST_CASE("only a tensor that has its memory for itself gives it back") {
   const Tensor x = zeros({4, 4});
   const Tensor column = untracked::select(x, 1, 0);
-  CHECK(error_of([&] { give_back_memory(column, "away"); }).find("memory of its own") !=
+  CHECK(error_of([&] { give_back_memory(column, "away"); }).find("its own memory") !=
         std::string::npos);
-  CHECK(error_of([&] { keep_part(column, {0, 1}); }).find("memory of its own") !=
+  CHECK(error_of([&] { keep_part(column, {0, 1}); }).find("its own memory") !=
         std::string::npos);
 }
 
@@ -185,5 +185,5 @@ TEST_CASE("numbers that do not come are an error of every use") {
   }
   CHECK(error_of([&] {
           renew_on_use(untracked::narrow(x, 0, 0, 2), [](const Tensor&) {});
-        }).find("fills memory of its own") != std::string::npos);
+        }).find("fills its own memory") != std::string::npos);
 }

@@ -217,7 +217,7 @@ TEST_CASE("GPU: an index out of range in a replay leaves other memory alone, bac
           capture(gpu, [&] {
             return std::vector<Tensor>{index_select(zeros({0, 3}, {.device = gpu}), 0, rows)};
           });
-        }), "an index into nothing"));
+        }), "an index into an empty tensor"));
 }
 
 TEST_CASE("GPU: work that was not run before is refused where the host prepares something" *

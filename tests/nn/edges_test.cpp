@@ -133,7 +133,7 @@ TEST_CASE("dropout of f64 keeps its digits, and a factor of pixels is not square
   }
   CHECK(kept > 900);
   CHECK_THROWS_WITH_AS(pixel_shuffle(ones({1, 4, 2, 2}), int64_t{1} << 32),
-                       doctest::Contains("no multiple of factor^2"), Error);
+                       doctest::Contains("not a multiple of factor^2"), Error);
 }
 
 // Absent terms of the formula are skipped rather than multiplied by 0: infinity times 0 is nan.

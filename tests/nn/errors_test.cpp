@@ -68,7 +68,7 @@ TEST_CASE("wrong shapes are named") {
        [] {
          conv2d(f({3, 2, 2}), f({2, 3, 3, 3}));
        }},
-      {"conv2d: bad window; got kernel 3, stride 0",
+      {"conv2d: wrong window; got kernel 3, stride 0",
        [] {
          conv2d(f({1, 3, 5, 5}), f({2, 3, 3, 3}), {}, {.stride = 0});
        }},
@@ -89,13 +89,13 @@ TEST_CASE("wrong shapes are named") {
          attention(f({1, 2, 3, 4}), f({1, 2, 5, 4}), f({1, 2, 5, 4}), {.mask = f({2, 1, 3, 5})});
        }},
       {"embedding: table has the wrong shape", [] { embedding(classes({0}), f({3})); }},
-      {"linear_gelu: sizes do not fit; got x (2, 3) and weight (4, 5)",
+      {"linear_gelu: sizes do not match; got x (2, 3) and weight (4, 5)",
        [] {
          linear_gelu(f({2, 3}), f({4, 5}));
        }},
       {"mse_loss: shapes differ; got output (2,) and target (3,)",
        [] { mse_loss(f({2}), f({3})); }},
-      {"cross_entropy: target does not fit; got (3,) beside (2, 5), want (2,)",
+      {"cross_entropy: target has the wrong shape; got (3,) for logits (2, 5), want (2,)",
        [] {
          cross_entropy(f({2, 5}), classes({0, 1, 2}));
        }},
@@ -135,7 +135,7 @@ TEST_CASE("wrong values are named with their place") {
        }},
       {"dropout: p is not a probability; got -0.1", [] { dropout(f({2}), -0.1); }},
       {"drop_path: p is not a probability; got 2", [] { drop_path(f({2}), 2); }},
-      {"attention: dropout leaves nothing",
+      {"attention: dropout is out of range",
        [] {
          attention_packed(f({1, 2, 3, 1, 4}), {.dropout = 1});
        }},
@@ -146,13 +146,13 @@ TEST_CASE("wrong values are named with their place") {
       {"smooth_l1_loss: beta is negative", [] { smooth_l1_loss(f({2}), f({2}), -1); }},
       {"reduction: unknown name; got meen", [] { reduction_named("meen"); }},
       {"did you mean mean", [] { reduction_named("meen"); }},
-      {"truncated_normal: bad range", [] { init::truncated_normal(f({3}), 0, 1, 2, 1); }},
+      {"truncated_normal: wrong range", [] { init::truncated_normal(f({3}), 0, 1, 2, 1); }},
   });
 }
 
 TEST_CASE("wrong dtypes are named") {
   check_messages({
-      {"layer_norm: weight has the wrong dtype; got bf16, want f32 as the input has",
+      {"layer_norm: weight has the wrong dtype; got bf16, want f32, the input's dtype",
        [] {
          layer_norm(f({2, 4}), {4}, f({4}, DType::bf16));
        }},

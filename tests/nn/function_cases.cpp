@@ -18,7 +18,7 @@ Tensor batch_norm_with_running(const Inputs& in) {
   return cat({flatten(y), mean, var});
 }
 
-// The module with its parameters replaced by the case's leaves.
+// Returns the module with its parameters replaced by the case's leaves.
 Tensor multi_head(const Inputs& in) {
   const Tensor qkv = linear(in[0], in[1], in[2]);
   return linear(attention_packed(reshape(qkv, {2, 5, 3, 3, 4})), in[3], in[4]);

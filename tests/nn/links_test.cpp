@@ -186,10 +186,10 @@ TEST_CASE("links have the names of the modules that they run") {
   CHECK(resnet->link_count() == 11);
   CHECK(resnet->link(4).name == "layer2.0");
   for (const Model& model : {nested, vit, resnet, Model(Linear(2, 2))}) {
-    CHECK_THROWS_WITH_AS(model->link(model->link_count()), doctest::Contains("no such link"),
+    CHECK_THROWS_WITH_AS(model->link(model->link_count()), doctest::Contains("link out of range"),
                          Error);
     CHECK_THROWS_WITH_AS(model->run_links(ones({1, 2}), 1, 1),
-                         doctest::Contains("no such links; got [1, 1)"), Error);
+                         doctest::Contains("links out of range; got [1, 1)"), Error);
   }
 }
 

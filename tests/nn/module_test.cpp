@@ -147,7 +147,8 @@ TEST_CASE("a state that does not fit changes nothing and says what differs") {
   const auto before = model.parameters()[2].tensor.to_vector<float>();
   const std::string text = error_of([&] { model.load_state_dict(state); });
   CHECK(text ==
-        "load_state_dict: state is not of this Classifier; 1 missing: hidden.bias; 1 unexpected: "
+        "load_state_dict: state does not match this Classifier; 1 missing: hidden.bias; 1 "
+        "unexpected: "
         "hidden.offset; 1 of another shape: hidden.weight (got (6, 5), want (6, 4))");
   CHECK(model.state_dict()[8].tensor.to_vector<float>() != state[8].tensor.to_vector<float>());
   CHECK(model.parameters()[2].tensor.to_vector<float>() == before);
@@ -239,7 +240,8 @@ TEST_CASE("a parameter that is replaced by a part of itself is that part for eve
   CHECK(weight.version() > version);
   CHECK(error_of([&] {
           replace_(weight, ones({2, 4}, {.dtype = DType::f16}));
-        }) == "replace_: numbers do not fit; got f16, want f32 on the same device");
+        }) ==
+        "replace_: wrong dtype or device of the numbers; got f16, want f32 on the same device");
 }
 
 TEST_CASE("hooks see and may replace inputs and outputs until they are removed") {
@@ -307,7 +309,7 @@ TEST_CASE("a criterion says by what its mean divides: a sum of losses is its mea
   const Criterion own = [](const Tensor& y, const Tensor&) { return mean(y); };
   CHECK(own.divisor(logits).item() == 5);
   CHECK_THROWS_WITH_AS(MSELoss(Reduction::sum).divisor(logits),
-                       doctest::Contains("mse_loss: has no divisor, for it is no mean"), Error);
+                       doctest::Contains("mse_loss: only a mean has a divisor"), Error);
 }
 
 TEST_CASE("criteria are called with output and target, and any function can be one") {

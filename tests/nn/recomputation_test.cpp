@@ -106,7 +106,7 @@ TEST_CASE("one that nobody keeps must live as long") {
     CHECK(local.parameters()[0].tensor.grad().defined());
     y = sum(local(x));
   }
-  CHECK(error_of([&] { backward(y); }).find("Linear: backward runs a module") == 0);
+  CHECK(error_of([&] { backward(y); }).find("Linear: backward must run a module") == 0);
 }
 
 TEST_CASE("batch normalisation counts a batch once, though it runs twice") {

@@ -170,10 +170,11 @@ TEST_CASE("recurrent layers say what does not fit") {
   CHECK_THROWS_AS(GRU(3, 4, {.num_layers = 0}), Error);
   CHECK_THROWS_AS(GRU(3, 4, {.dropout = 2}), Error);
   LSTM lstm(3, 4);
-  CHECK_THROWS_WITH_AS(lstm(zeros({5, 2, 4})),
-                       "LSTM: x does not fit; got (5, 2, 4), want (steps, batch, 3) or without "
-                       "batch",
-                       Error);
+  CHECK_THROWS_WITH_AS(
+      lstm(zeros({5, 2, 4})),
+      "LSTM: x has the wrong shape; got (5, 2, 4), want (steps, batch, 3) or without "
+      "batch",
+      Error);
   CHECK_THROWS_AS(lstm(zeros({0, 2, 3})), Error);
   CHECK_THROWS_WITH_AS(lstm(zeros({5, 2, 3}), {zeros({1, 3, 4}), {}}),
                        "LSTM: the state has the wrong shape; got (1, 3, 4), want (1, 2, 4)", Error);

@@ -196,7 +196,7 @@ TEST_CASE("a group that no schedule can follow is an error that says why") {
   one_each.step();
   add_late(two, 0.1);
   CHECK_THROWS_WITH_AS(one_each.step(),
-                       doctest::Contains("lambda: group 2 was added after the schedule was made"),
+                       doctest::Contains("lambda: group 2 was added after the schedule"),
                        Error);
   CHECK(one_each.step_count() == 1);
   Optimizer ended = one_group();
@@ -206,8 +206,8 @@ TEST_CASE("a group that no schedule can follow is an error that says why") {
   add_late(ended, 0.1);
   CHECK_THROWS_WITH_AS(
       to_zero.step(),
-      "linear_warmup: group 1 was added too late; got rate 0.1 at step 2, from where the schedule "
-      "gives 0 whatever the base, want the group before the schedule is made",
+      "linear_warmup: group 1 was added too late; got rate 0.1 at step 2, after which the schedule "
+      "gives 0 for any base, want the group before the schedule",
       Error);
 }
 

@@ -173,11 +173,11 @@ TEST_CASE("a plateau's schedule follows every group and rates that others set") 
   scheduler.step(1.0);
   CHECK(optimizer.lr(0) == doctest::Approx(0.2));
   CHECK(optimizer.lr(1) == doctest::Approx(0.25));
-  CHECK_THROWS_WITH_AS(scheduler.step(), doctest::Contains("wants a metric"), Error);
-  CHECK_THROWS_WITH_AS(scheduler.step(Report{false}), doctest::Contains("wants a metric"), Error);
+  CHECK_THROWS_WITH_AS(scheduler.step(), doctest::Contains("needs a metric"), Error);
+  CHECK_THROWS_WITH_AS(scheduler.step(Report{false}), doctest::Contains("needs a metric"), Error);
   CHECK_NOTHROW(scheduler.step(Report{true}));
   auto other = StepLR(optimizer, {.step_size = 2});
-  CHECK_THROWS_WITH_AS(other.step(0.5), "step: step wants no metric; got 0.5, want step()", Error);
+  CHECK_THROWS_WITH_AS(other.step(0.5), "step: step takes no metric; got 0.5, want step()", Error);
 }
 
 TEST_CASE("a plateau's schedule refuses options and state that are not its own") {

@@ -268,5 +268,6 @@ TEST_CASE("state is kept on the CPU or with the parameters") {
   Optimizer optimizer = LAMB(Parameters{{"w", w}}, {});
   optimizer.keep_state_on(Device{});
   CHECK(error_of([&] { optimizer.keep_state_on(gpu); }) ==
-        "keep_state_on: the parameters are on another device; got GPU 0, want theirs or the CPU");
+        "keep_state_on: the parameters are on another device; got GPU 0, want their device or the "
+        "CPU");
 }

@@ -38,10 +38,10 @@ TEST_CASE("groups override options, and only by legal names and values") {
   CHECK(optimizer.group_count() == 2);
   CHECK(optimizer.lr(1) == 0.5);
   const ParameterGroups typo = {ParameterGroup{{{"a", a}}, {{"momentun", 0.5}}}};
-  check_error([&] { SGD(typo, {}); }, "sgd: no such option; got momentun");
+  check_error([&] { SGD(typo, {}); }, "sgd: unknown option; got momentun");
   check_error([&] { SGD(typo, {}); }, "did you mean momentum?");
   check_error([&] { optimizer.set_option(0, "lr", -1); }, "sgd: lr is out of range; got -1");
-  check_error([&] { optimizer.options(2); }, "no such parameter group; got 2, want 0 to 1");
+  check_error([&] { optimizer.options(2); }, "parameter group out of range; got 2, want 0 to 1");
   optimizer.set_lr(0.25);
   CHECK(optimizer.lr(0) == 0.25);
   CHECK(optimizer.lr(1) == 0.25);
@@ -71,10 +71,10 @@ TEST_CASE("a group takes betas as the optimizer itself does") {
       [&] {
         GroupOptions({{"beta2", 0.9}, {"betas", {0.9, 0.95}}});
       },
-      "beta2 is given twice");
+      "beta2 occurs twice");
   const ParameterGroups wrong = {ParameterGroup{{{"a", a}}, {{"betas", {0.9, 1}}}}};
   check_error([&] { AdamW(wrong, {}); }, "adamw: beta2 is out of range; got 1");
-  check_error([&] { SGD(wrong, {}); }, "sgd: no such option; got beta1");
+  check_error([&] { SGD(wrong, {}); }, "sgd: unknown option; got beta1");
 }
 
 TEST_CASE("wrong options are refused with what was got and wanted") {
@@ -93,8 +93,8 @@ TEST_CASE("wrong options are refused with what was got and wanted") {
       "adam: beta2 is out of range; got 1, want a number from 0 to below 1");
   check_error([&] { AdamW({w}, {.eps = -1}); }, "adamw: eps is out of range");
   check_error([&] { LAMB({w}, {.weight_decay = INFINITY}); }, "lamb: weight_decay is out of range");
-  check_error([&] { make_optimizer("adamv", {w}, {}); }, "no such optimizer; got adamv");
-  check_error([&] { make_optimizer("sgd", {w}, {{"beta1", 0.5}}); }, "no such option; got beta1");
+  check_error([&] { make_optimizer("adamv", {w}, {}); }, "optimizer: unknown name; got adamv");
+  check_error([&] { make_optimizer("sgd", {w}, {{"beta1", 0.5}}); }, "unknown option; got beta1");
 }
 
 TEST_CASE("wrong parameters are refused by name") {
@@ -104,12 +104,12 @@ TEST_CASE("wrong parameters are refused by name") {
       [&] {
         SGD(Parameters{{"a", w}, {"b", w}}, {});
       },
-      "a parameter is given twice; got a and b");
+      "a parameter occurs twice; got a and b");
   check_error(
       [&] {
         SGD(Parameters{{"a", w}, {"a", leaf({1})}}, {});
       },
-      "two parameters are called a");
+      "two parameters have the name a");
   check_error(
       [&] {
         SGD(Parameters{{"n", integers}}, {});
@@ -122,7 +122,8 @@ TEST_CASE("wrong parameters are refused by name") {
       "parameter r is the result of an operation; want a leaf");
   check_error([&] { SGD(Parameters{{"u", Tensor()}}, {}); }, "parameter u is undefined");
   auto optimizer = SGD(Parameters{{"w", w}}, {});
-  check_error([&] { optimizer.set_master("w", zeros({1})); }, "parameter w needs none; got f32");
+  check_error([&] { optimizer.set_master("w", zeros({1})); },
+              "parameter w needs no master; got f32");
   check_error([&] { optimizer.set_master("v", zeros({1})); }, "no such parameter; got v");
   check_error([&] { optimizer.add_group({{{"again", w}}}); }, "given twice; got w and again");
 }

@@ -164,7 +164,7 @@ TEST_CASE("state that does not fit changes nothing and is refused by name") {
   CHECK(contains(refused([](S& s) { s.groups.clear(); }), "got 0, want 1"));
   CHECK(contains(refused([](S& s) { s.tensors.erase("b.exp_avg"); }), "exp_avg of parameter b"));
   CHECK(contains(refused([](S& s) { s.tensors["b.exp_avg"] = zeros({4}); }),
-                 "b.exp_avg does not fit; got f32 (4,), want f32 (3,)"));
+                 "b.exp_avg does not match; got f32 (4,), want f32 (3,)"));
   CHECK(contains(refused([](S& s) { s.tensors["b.exp_avg"] = zeros({3}, {DType::f16}); }),
                  "got f16 (3,), want f32 (3,)"));
   CHECK(contains(refused([](S& s) { s.tensors["c.exp_avg"] = zeros({3}); }),
@@ -190,11 +190,11 @@ TEST_CASE("a parameter that moved to another group is refused, or adopted where 
   saved.step();
   OptimizerState state = deep_copy(saved.state_dict());
   CHECK(state.groups[0].parameters == std::vector<std::string>{"a", "b"});
-  CHECK_THROWS_WITH_AS(now.load_state_dict(state),
-                       "load_state_dict: 1 of 3 parameters were saved in another group, and would "
-                       "train with other options; got b in group 1, want it in group 0, as saved, "
-                       "or adopt_moved_parameters first",
-                       Error);
+  CHECK_THROWS_WITH_AS(
+      now.load_state_dict(state),
+      "load_state_dict: 1 of 3 parameters were saved in another group and would train with other "
+      "options; got b in group 1, want group 0 as saved, or adopt_moved_parameters first",
+      Error);
   const std::vector<MovedParameter> moved = now.adopt_moved_parameters(state);
   REQUIRE(moved.size() == 1);
   CHECK(moved[0].name == "b");

@@ -73,7 +73,7 @@ TEST_CASE("a range that does not fit is refused by name") {
   set_grad(w, {1, 1, 1, 1});
   optimizer.step();
   CHECK_THROWS_WITH_AS(optimizer.own("w", {0, 2}),
-                       "own: nothing is kept for that range of parameter w; got [0, 2), want "
+                       "own: no values are kept for that range of parameter w; got [0, 2), want "
                        "within [1, 4)",
                        Error);
   optimizer.own("w", {2, 3});
@@ -165,7 +165,8 @@ TEST_CASE("a saved part fits a range within it, and no other") {
   CHECK(loaded(trained({2, 4}), {2, 4}) == Floats{3, 4});
   CHECK(loaded(trained({2, 4}), {5, 5}).empty());
   CHECK_THROWS_WITH_AS(loaded(trained({2, 4}), {3, 5}),
-                       "load_state_dict: another part of parameter w was saved; got [2, 4), want "
+                       "load_state_dict: the saved part of parameter w does not cover the owned "
+                       "part; got [2, 4), want "
                        "[3, 5) or more",
                        Error);
   CHECK_THROWS_WITH_AS(loaded(trained({2, 4}), {0, 6}), doctest::Contains("want [0, 6)"), Error);

@@ -100,7 +100,7 @@ TEST_CASE("a compensation is loaded only where one is kept") {
 TEST_CASE("a rounding other than nearest wants a bf16 parameter without a master") {
   auto halves = SGD(two_of(DType::f16), {.lr = 1e-3});
   CHECK_THROWS_WITH_AS(halves.set_rounding("a", UpdateRounding::kahan),
-                       "set_rounding: parameter a does not fit; got f16, want bf16", Error);
+                       "set_rounding: parameter a has the wrong dtype; got f16, want bf16", Error);
   auto optimizer = SGD(two_of(DType::bf16), {.lr = 1e-3});
   CHECK_THROWS_AS(optimizer.set_rounding("c", UpdateRounding::kahan), Error);
   optimizer.set_rounding("b", UpdateRounding::kahan);

@@ -167,35 +167,40 @@ TEST_CASE("one rank needs no axis, and has place 0 on each") {
 
 TEST_CASE("sizes that do not make up the world are refused with some that do") {
   CHECK(refusal(4, {{"data", 2}, {"tensor", 3}}) ==
-        "Mesh: the axes do not make up the world; got data 2 x tensor 3 = 6 ranks, want 4: "
+        "Mesh: the product of the axes is not the number of ranks; got data 2 x tensor 3 = 6 "
+        "ranks, want 4: "
         "data 2 x tensor 2");
   CHECK(refusal(12, {{"data", 2}, {"tensor", 3}}) ==
-        "Mesh: the axes do not make up the world; got data 2 x tensor 3 = 6 ranks, want 12: "
+        "Mesh: the product of the axes is not the number of ranks; got data 2 x tensor 3 = 6 "
+        "ranks, want 12: "
         "data 4 x tensor 3, or data 2 x tensor 6");
   CHECK(refusal(6, {{"data", 4}, {"tensor", 4}}) ==
-        "Mesh: the axes do not make up the world; got data 4 x tensor 4 = 16 ranks, want 6: "
+        "Mesh: the product of the axes is not the number of ranks; got data 4 x tensor 4 = 16 "
+        "ranks, want 6: "
         "sizes of 1, 2, 3, 6");
   CHECK(refusal(2, {}) ==
-        "Mesh: the axes do not make up the world; got no axis = 1 ranks, want 2: sizes of 1, 2");
+        "Mesh: the product of the axes is not the number of ranks; got no axis = 1 ranks, want 2: "
+        "sizes of 1, 2");
   const int huge = 2000000000;
   CHECK(refusal(2, {{"data", huge}, {"tensor", huge}, {"pipeline", huge}}) != "");
   CHECK(refusal(8, {{"data", -1}, {"tensor", 3}}) ==
-        "Mesh: the axes do not divide the world; got tensor 3 for 8 ranks, want "
+        "Mesh: the sizes of the axes do not divide the number of ranks; got tensor 3 for 8 ranks, "
+        "want "
         "data 1 x tensor 8");
 }
 
 TEST_CASE("axes that mean nothing are refused") {
   CHECK(refusal(4, {{"data", 0}, {"tensor", 4}}) ==
-        "Mesh: an axis is too small; got data 0, want at least 1, or -1 for what the others leave");
+        "Mesh: an axis is too small; got data 0, want at least 1, or -1 for the ranks that the "
+        "others leave");
   CHECK(refusal(4, {{"data", -2}}) != "");
   CHECK(refusal(4, {{"data", -1}, {"tensor", -1}}) ==
-        "Mesh: more than one axis takes what the others leave; got data -1 x tensor -1, want at "
-        "most one -1");
+        "Mesh: more than one size is -1; got data -1 x tensor -1, want at most one");
   CHECK(refusal(4, {{"data", 2}, {"tenser", 2}}) ==
         "Mesh: no such axis; got 'tenser'; want one of data, pipeline, sequence, tensor (did you "
         "mean tensor?)");
   CHECK(refusal(4, {{"data", 2}, {"data", 2}}) ==
-        "Mesh: axis data comes twice; want each axis once");
+        "Mesh: axis data occurs twice; want each axis once");
   const Axes axes(4, {{"data", 4}});
   CHECK_THROWS_AS(axes.size("model"), Error);
   CHECK_THROWS_AS(axes.place(4, "data"), Error);

@@ -196,9 +196,8 @@ TEST_CASE("who connects in a rank's place without the secret of the run is refus
           rank, 2,
           std::make_shared<Watched>(room, rank, 2, nullptr, rank == 0 ? "the secret" : "another")));
     }));
-  CHECK_THROWS_WITH_AS(ranks[0].get(),
-                       Contains("whoever has connected as rank 1 does not know the secret of the "
-                                "run"),
-                       Error);
+  CHECK_THROWS_WITH_AS(
+      ranks[0].get(),
+      Contains("the process that connected as rank 1 does not know the run's secret"), Error);
   CHECK_THROWS_AS(ranks[1].get(), Error);
 }

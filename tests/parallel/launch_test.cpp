@@ -204,22 +204,22 @@ TEST_CASE("wrong values are errors that name the variable") {
   CHECK(refusal_of(with(torchrun, "LOCAL_WORLD_SIZE", "9")) ==
         "LOCAL_WORLD_SIZE: want at most WORLD_SIZE = 8; got 9");
   CHECK(refusal_of(with(torchrun, "LOCAL_RANK", ""))
-            .starts_with("LOCAL_RANK: is not set, but LOCAL_WORLD_SIZE is"));
+            .starts_with("LOCAL_RANK: is not set although LOCAL_WORLD_SIZE is"));
   CHECK(refusal_of(with(torchrun, "MASTER_PORT", "65536")) ==
         "MASTER_PORT: want a port from 0 to 65535; got '65536'");
-  CHECK(refusal_of({{"RANK", "0"}}).starts_with("WORLD_SIZE: is not set, but RANK is"));
-  CHECK(refusal_of({{"WORLD_SIZE", "2"}}).starts_with("RANK: is not set, but WORLD_SIZE is"));
+  CHECK(refusal_of({{"RANK", "0"}}).starts_with("WORLD_SIZE: is not set although RANK is"));
+  CHECK(refusal_of({{"WORLD_SIZE", "2"}}).starts_with("RANK: is not set although WORLD_SIZE is"));
   CHECK(refusal_of({{"LOCAL_RANK", "0"}}).starts_with("LOCAL_RANK: is set to '0', but RANK"));
   CHECK(
       refusal_of({{"OMPI_COMM_WORLD_RANK", "0"}}).starts_with("OMPI_COMM_WORLD_SIZE: is not set"));
   CHECK(refusal_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_TASKS_PER_NODE", "x"}})
-            .starts_with("SLURM_TASKS_PER_NODE: want a list"));
+            .starts_with("SLURM_TASKS_PER_NODE: no tasks for node"));
   CHECK(refusal_of({{"SLURM_PROCID", "0"},
                     {"SLURM_NTASKS", "2"},
                     {"SLURM_TASKS_PER_NODE", "1(x2)"},
                     {"SLURM_NODELIST", "gpu[1-2"}})
-            .starts_with("SLURM_NODELIST: a bracket holds something else than numbers, or is not "
-                         "closed, at character 8; got 'gpu[1-2'"));
+            .starts_with("SLURM_NODELIST: a bracket is not closed, or holds something other than "
+                         "numbers, at character 8; got 'gpu[1-2'"));
 }
 
 TEST_CASE("processes on one machine share its processors") {

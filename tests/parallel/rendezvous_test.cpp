@@ -58,7 +58,7 @@ TEST_CASE("errors of collectives say where ranks stand once their places have na
     else group.all_reduce(data);
   });
   const std::string told =
-      "the ranks do not call the same collective: rank 0 (data 0): barrier (call 1); rank 1 (data "
+      "the ranks call different collectives: rank 0 (data 0): barrier (call 1); rank 1 (data "
       "1): all_reduce of 3 f32 by sum (call 1)";
   CHECK(errors == "rank 0: barrier: " + told + "\nrank 1: all_reduce: " + told + "\n");
 }
@@ -102,13 +102,14 @@ TEST_CASE("places are named for all members or refused") {
   const Group alone;
   alone.name_places({""});
   CHECK_THROWS_WITH_AS(alone.name_places({"data 0", "data 1"}),
-                       "name_places: want a place for each of 1 ranks; got 2", Error);
+                       "name_places: wrong number of places; got 2, want 1, one for each rank",
+                       Error);
 }
 
 TEST_CASE("a meeting place of an unknown kind is refused") {
   CHECK_THROWS_WITH_AS(
       Group("etcd://host:29500", 0, 2),
-      "rendezvous: no such kind of meeting place; got 'etcd://host:29500', want a folder or "
+      "rendezvous: unknown kind of meeting place; got 'etcd://host:29500', want a folder or "
       "tcp://HOST:PORT",
       Error);
   CHECK_THROWS_AS(Group("tcp://host:29500", 2, 2), Error);

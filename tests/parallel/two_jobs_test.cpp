@@ -89,7 +89,7 @@ struct Try {
       if (!alike && contains(group, std::string(1, other))) return told + "mixed";
       const bool clear = contains(error, "another job meets in ") ||
                          contains(error, "is already taken by pid ") ||
-                         contains(error, "rank 0 did not come to ") ||
+                         contains(error, "rank 0 did not arrive at ") ||
                          contains(error, "missing: rank ") || contains(error, "has ended while");
       if (group.empty() && !clear) return told + "unclear";
       right += !group.empty();
@@ -130,7 +130,7 @@ TEST_CASE("the error of a rank at another job's place names both jobs and what t
       told_beside({0, 2, {}, {"--seed=1"}}, {1, 3, {}, {"--seed=2", "--name=\x1b[2J"}});
   CAPTURE(told);
   CHECK(contains(told, "rendezvous: another job meets in "));
-  CHECK(contains(told, "that of rank 0 (pid "));
+  CHECK(contains(told, "rank 0 (pid "));
   CHECK(contains(told, ") is 2 ranks of "));
   CHECK(contains(told, " --seed=1 in "));
   CHECK(contains(told, "; this is rank 1 of 3 ranks of "));

@@ -372,7 +372,7 @@ TEST_CASE("rank: unknown to stages" * doctest::skip()) {
   CHECK(contains(error_of([&] {
                    opt.unwrap().add_group({{{"scale", scale}}});
                  }),
-                 "pipeline: parameter scale was neither the model's nor an optimizer's"));
+                 "pipeline: parameter scale belonged to neither the model nor an optimizer"));
   CHECK(opt.unwrap().group_count() == 1);
 }
 TEST_CASE("a parameter that no stage of a pipeline knows does not join") {

@@ -55,7 +55,7 @@ std::string error_in_order(Plugin& plugin, bool same_order) {
 
 void check_names_both(const std::string& error, const std::string& a, const std::string& b) {
   INFO(error);
-  CHECK(error.find("the ranks do not call the same collective") != error.npos);
+  CHECK(error.find("the ranks call different collectives") != error.npos);
   CHECK(error.find(a) != error.npos);
   CHECK(error.find(b) != error.npos);
 }

@@ -255,7 +255,7 @@ TEST_CASE("rank: evaluates what no step shared" * doctest::skip()) {
                  y = drawn_values({norm_rows, 2}, 3);
     const auto is_noted = [session = &net.session()] {
       return std::ranges::any_of(session->plugin->notes(), [](const std::string& note) {
-        return note.find("an evaluation follows training passes that no step ended") != note.npos;
+        return note.find("evaluation after training passes without a step") != note.npos;
       });
     };
     booster.backward(loss_fn(net(x), y), optimizer);

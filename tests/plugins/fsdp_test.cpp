@@ -124,7 +124,7 @@ void use_whole() {
   const std::string refusal = error_of([&] { weight.to_vector<float>(); });
   CHECK(refusal.find("0.weight is spread over ranks") != std::string::npos);
   CHECK(refusal.find("WholeParameters") != std::string::npos);
-  CHECK(refusal.find("the option wrap") != std::string::npos);
+  CHECK(refusal.find("an option wrap") != std::string::npos);
   for (int step = 0; step < 3; ++step) {
     const auto loss = [&](const BoostedModel& of, const Tensor& penalised) {
       return sum(of(ones({2, 16}))) + sum(penalised * penalised);

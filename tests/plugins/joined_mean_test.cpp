@@ -261,7 +261,7 @@ TEST_CASE("loss_mean rows refuses what it cannot join, and says what it wants") 
     booster.boost({model, other},
                   {SGD(model.parameters(), {.lr = 1}), SGD(other.parameters(), {.lr = 1})});
   });
-  CHECK(contains(several, "loss_mean rows is for one optimizer; got 2"));
+  CHECK(contains(several, "loss_mean rows supports one optimizer; got 2"));
   auto [net, optimizer, loss_fn] =
       booster.boost(model, SGD(model.parameters(), {.lr = 1}), CrossEntropyLoss());
   const Tensor x = ones({2, row_width}), label = from_vector(std::vector<int64_t>{1, 2}, {2});
@@ -279,5 +279,5 @@ TEST_CASE("loss_mean rows refuses what it cannot join, and says what it wants") 
   auto [plain, its_optimizer, sums] = booster.boost(
       other, SGD(other.parameters(), {.lr = 1}), CrossEntropyLoss({.reduction = Reduction::sum}));
   const auto no_mean = error_of([&] { sums(plain(x), label); });
-  CHECK(contains(no_mean, "has no divisor, for it is no mean"));
+  CHECK(contains(no_mean, "only a mean has a divisor"));
 }

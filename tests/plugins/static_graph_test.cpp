@@ -152,7 +152,7 @@ TEST_CASE("rank: another graph" * doctest::skip()) {
   const bool other = world.rank == 0;  // the other rank does not wait forever
   if (!other) return pass({0, 1});
   CHECK_THROWS_WITH_AS(pass({0, 2}),
-                       doctest::Contains("p1 got no gradient in this step, and one in the first"),
+                       doctest::Contains("p1 got no gradient in this step, but one in the first"),
                        Error);
 }
 TEST_CASE("another set of parameters than the first one is an error that names one") {

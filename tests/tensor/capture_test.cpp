@@ -233,14 +233,14 @@ TEST_CASE("GPU: what cannot be captured is an error that says why, and nothing i
   CHECK(contains(said([&] { randint(0, 4, {4}, gpu); }), "cannot be recorded"));
   CHECK(contains(said([&] { kernels::device_synchronize(gpu); }), "waiting for a GPU"));
   CHECK(contains(said([&] { capture(gpu, [] { return std::vector<Tensor>{}; }); }),
-                 "recorded already"));
+                 "already being recorded"));
   const Staging staging(gpu);
   const Tensor staged = staging.to_fill({4}, DType::f32);
   CHECK(contains(said([&] { staging.on_device(staged); }), "a batch's copy to a GPU"));
   CHECK(contains(said([&] { to_dlpack(x); }), "to_dlpack: cannot be recorded"));
   CHECK(contains(said([&] { fail("the work's own error"); }), "the work's own error"));
   CHECK(contains(error_of([&] { capture(gpu, [&] { return std::vector<Tensor>{on_cpu}; }); }),
-                 "a result does not lie on the device; got one on the cpu"));
+                 "a result is on another device; got one on the cpu"));
   CHECK(contains(error_of([&] { capture(gpu, [&] { return std::vector<Tensor>{Tensor()}; }); }),
                  "undefined"));
   CapturedWork captured = capture(gpu, [&] { return std::vector<Tensor>{x.clone()}; });
@@ -339,5 +339,5 @@ TEST_CASE("work of the CPU is not captured, and an empty handle has none") {
   CHECK(contains(error_of([&] { empty.replay(); }), "an empty handle"));
   CHECK(contains(error_of([&] { empty.results(); }), "an empty handle"));
   CHECK(contains(error_of([] { capture(Device{}, [] { return std::vector<Tensor>{}; }); }),
-                 "only work of a GPU is captured; got cpu"));
+                 "only work of a GPU can be captured; got cpu"));
 }

@@ -104,7 +104,7 @@ TEST_CASE("misuse is an error that says what was wanted") {
   const Tensor x = counting({2, 3});
   CHECK_THROWS_WITH(untracked::reshape(x, {4, 2}),
                     "reshape: number of elements differs; got (2, 3) to (4, 2)");
-  CHECK_THROWS_WITH(x.data<double>(), "data: wrong type; tensor is f32, asked for f64");
+  CHECK_THROWS_WITH(x.data<double>(), "data: wrong type; got f64, want f32, the tensor's");
   CHECK_THROWS_WITH(x.item(), "item: want exactly one element; got shape (2, 3)");
   CHECK_THROWS_AS(untracked::select(x, 2, 0), Error);
   CHECK_THROWS_AS(untracked::narrow(x, 0, 1, 2), Error);

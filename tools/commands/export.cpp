@@ -53,7 +53,7 @@ ReadJson read_config(const fs::path& file) {
   return config;
 }
 
-// The model of the config, with as many outputs as the weights have.
+// Returns the model of the config, with as many outputs as the weights have.
 Model model_of(const Config& config, const std::map<std::string, Tensor>& weights) {
   Config exported = config.with("model.weights", nullptr).with("device", "cpu");
   for (const char* head : {"head.weight", "fc.weight"})

@@ -38,7 +38,7 @@ void add_ids(std::vector<int32_t>& ids, const JsonValue& value) {
   for (const JsonValue& item : value.items) add_ids(ids, item);
 }
 
-// The tokens that end texts, of generation_config.json or config.json.
+// Returns the tokens that end texts, of generation_config.json or config.json.
 std::vector<int32_t> stop_tokens_of(const fs::path& folder) {
   for (const char* name : {"generation_config.json", "config.json"}) {
     if (!fs::exists(folder / name)) continue;

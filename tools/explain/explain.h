@@ -8,7 +8,7 @@
 
 namespace booster {
 
-// Names of the strategies that explain() knows.
+// Returns the names of the strategies that explain() knows.
 std::vector<std::string> explained_strategies();
 
 struct Question {

@@ -28,13 +28,13 @@ enum class NumberType : uint8_t {
   c128,
 };
 
-// "f16", "bool", "none".
+// Returns "f16", "bool", "none".
 const char* name_of(NumberType type);
 // Accepts our names and torch's: f16, half, float16, torch.float16, cuda.HalfTensor's "Half".
 // Throws with the nearest name for any other.
 NumberType number_type_named(const std::string& name);
 
-// True for real floating dtypes, including fp8.
+// Returns true for real floating dtypes, including fp8.
 bool is_floating(NumberType type);
 bool is_8_bit_float(NumberType type);
 bool is_16_bit_float(NumberType type);

@@ -53,7 +53,7 @@ struct ResultRule {
 // Returns an op's rule, or nothing if torch 2.15 has no op of that name.
 std::optional<ResultRule> torch_result_rule(std::string_view name);
 std::vector<std::string> torch_op_names();
-// By Paddle's op names; nothing if Paddle 3.3 has no such op.
+// Looks up Paddle's op name; nothing if Paddle 3.3 has no such op.
 std::optional<ResultRule> paddle_result_rule(std::string_view name);
 
 struct ResultTypes {

@@ -19,7 +19,7 @@ struct Plan {
   bool fits(const Machine& machine) const;
   // Returns the section booster.plugin for this plan. Throws if no plugin supports it.
   nlohmann::json plugin() const;
-  // "data 4 x tensor 2, ZeRO 1"
+  // Returns "data 4 x tensor 2, ZeRO 1"
   std::string describe() const;
 };
 

@@ -84,21 +84,21 @@ class Predictor {
     return zero == 1 ? message + whole / n : 2 * message - message / n;
   }
 
-  // Bytes that a block's forward pass keeps on a rank. Tensor-parallel ranks split activations
-  // inside layers that are cut. Those between layers (sums, normalisations, outputs of projections)
-  // are whole on each rank.
+  // Returns the bytes that a block's forward pass keeps on a rank. Tensor-parallel ranks split
+  // activations inside layers that are cut. Those between layers (sums, normalisations, outputs of
+  // projections) are whole on each rank.
   double block_saved_bytes() const {
     const double saved = model_.block.saved_bytes / layout_.sequence;
     const double between = std::min(saved, streams_between_layers * stream());
     return between + (saved - between) / layout_.tensor;
   }
 
-  // Bytes that a batch's forward pass keeps. Recomputed blocks keep only their inputs.
+  // Returns the bytes that a batch's forward pass keeps. Recomputed blocks keep only their inputs.
   double saved_bytes() const {
     return model_.ends.saved_bytes + blocks_ * (spread_.recompute ? stream() : block_saved_bytes());
   }
 
-  // Number of micro-batches whose activations the first stage holds at once.
+  // Returns the number of micro-batches whose activations the first stage holds at once.
   int held_microbatches() const {
     if (layout_.pipeline == 1) return spread_.microbatches;
     return (time_schedule(schedule()).peak_activations[0] + spread_.chunks - 1) / spread_.chunks;
@@ -136,7 +136,8 @@ class Predictor {
     result_.traffic.push_back({"pipeline", gbytes, pipeline_.nodes > 1 ? gbytes : 0, sending});
   }
 
-  // Bytes at one data-parallel position; each rank of a tensor group has all of that rank's tokens.
+  // Returns the bytes at one data-parallel position; each rank of a tensor group has all of that
+  // rank's tokens.
   double stream() const { return model_.stream_bytes / layout_.sequence; }
 
   // Adds `times` reduce-scatters or all-gathers of `bytes` bytes that nothing hides.

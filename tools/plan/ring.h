@@ -24,7 +24,7 @@ struct Ring {
   // 10^9 bytes that a rank sends in half(), and the part of them that crosses nodes.
   double sent(double bytes) const;
   double sent_between(double bytes) const;
-  // The ring's ranks on one node, and one rank of each node.
+  // Returns the ring's ranks on one node, and one rank of each node.
   Ring on_a_node() const { return {within, 1, inside, between}; }
   Ring over_nodes() const { return {1, nodes, inside, between}; }
 };

@@ -56,8 +56,8 @@ struct Member {
     const char* name = sigabbrev_np(code);
     return fmt::format("was killed by signal {} (SIG{})", code, name ? name : "?");
   }
-  // The smallest value is the cause of the run's failure. Among ranks found ended at the same time,
-  // one killed by a signal comes first: the others failed because they lost it.
+  // Returns the smallest value is the cause of the run's failure. Among ranks found ended at the
+  // same time, one killed by a signal comes first: the others failed because they lost it.
   auto rank_as_cause() const { return std::tuple(after_stop, follows, order, !killed); }
 };
 

@@ -8,7 +8,7 @@
 
 namespace booster {
 
-// Returns our names that users of other systems mean by `word`. Letter case, _ and - do not matter.
+// Returns our names for another system's `word`. Ignores letter case, _ and -.
 std::vector<std::string> meant_by(std::string_view word);
 
 // Returns the legal name that `word` means in another system or resembles; "" if there is none.

@@ -14,7 +14,7 @@ using Json = nlohmann::json;
 const Option& option_named(const OptionTable& options, std::string_view name) {
   const auto found = std::find_if(options.begin(), options.end(),
                                   [&](const Option& option) { return option.name == name; });
-  check(found != options.end(), "idle options: no option of that name; got {}", name);
+  check(found != options.end(), "idle options: unknown option; got {}", name);
   return *found;
 }
 

@@ -64,7 +64,7 @@ std::string variable_in(const std::string& text) {
   return well_formed ? text.substr(1, end - 1) : "";
 }
 
-// Makes mistakes name the file that a value comes from, not the config that refers to the file.
+// Makes mistakes name the file of the value, not the config that refers to the file.
 void name_origin(JsonValue& value, const std::string& file) {
   value.origin = fmt::format("{}:{}:{}", file, value.position.line, value.position.column);
   for (JsonValue& item : value.items) name_origin(item, file);
@@ -164,9 +164,9 @@ class ValueCheck {
     if (option_.type == OptionType::path && (text.empty() || text[0] == '$'))
       return wrong("bad path", value_, "; want a path, without environment variables");
     if (option_.type == OptionType::step_range && !text.empty() && !parse_step_range(text))
-      return wrong("bad range of steps", value_);
+      return wrong("wrong range of steps", value_);
     if (option_.type != OptionType::data_path) return text;
-    if (text.empty()) return wrong("empty path", value_, "; want a path, or no such option at all");
+    if (text.empty()) return wrong("empty path", value_, "; want a path, or omit the option");
     return text[0] == '$' ? expanded(text) : Json(text);
   }
 
@@ -179,7 +179,7 @@ class ValueCheck {
     if (!value.empty()) return value + text.substr(1 + name.size());
     if (text == "$" + option_.variable) return Json();
     return wrong("environment variable is not set", value_,
-                 fmt::format("; want one that is, a path, or ${} alone, which may be unset",
+                 fmt::format("; want one that is set, a path, or only ${}, which may be unset",
                              option_.variable));
   }
 

@@ -41,7 +41,7 @@ enum class OptionType : uint8_t {
   numbers,    // a list of the default's length
   texts,      // a list
   object,     // with its own options, see Option::members
-  table,      // any names, each for an object with the same options; or a file
+  table,      // any names, each for an object with the same options; or a file's path
   scalar,     // null, a flag, a number or a string: the constructor decides which are legal
 };
 
@@ -91,35 +91,36 @@ Option number_option(std::string name, double value, ValueRange range, std::stri
 Option text_option(std::string name, std::string value, std::string description);
 Option choice_option(std::string name, std::string value, std::vector<std::string> choices,
                      std::string description);
-// An option such as 128 or "dynamic"; `value` may be either.
+// Returns an option such as 128 or "dynamic"; `value` may be either.
 Option number_or_name_option(std::string name, nlohmann::json value, ValueRange range,
                              std::vector<std::string> names, std::string description);
 Option path_option(std::string name, std::string value, std::string description);
 Option step_range_option(std::string name, std::string description);
-// Null unless given, and null if it is "$VARIABLE" and that is not set. Any other unset variable is
-// a mistake.
+// Returns an option that is null unless given, and null for "$VARIABLE" while that variable is
+// unset. Any other unset variable is a mistake.
 Option data_path_option(std::string name, std::string variable, std::string description);
 Option integers_option(std::string name, std::vector<int64_t> value, ValueRange each,
                        std::string description);
 Option numbers_option(std::string name, std::vector<double> value, ValueRange each,
                       std::string description);
 Option texts_option(std::string name, std::vector<std::string> value, std::string description);
-// Null unless given. `legal` describes the other values in words: "true or false".
+// Returns an option that is null unless given. `legal` describes the other values in words: "true
+// or false".
 Option scalar_option(std::string name, std::string legal, std::string description);
 
-// Null unless given; if given, each member has a value.
+// Returns an option that is null unless given. If given, each member has a value.
 Option object_option(std::string name, OptionTable members, std::string description);
-// An object with any names, empty unless given; its values have these members. Alternatively the
-// path of a JSON file that holds it.
+// Returns an option for an object with any names, empty unless given; its values have these
+// members. The value may also be the path of a JSON file that holds the object.
 Option table_option(std::string name, OptionTable members, std::string description);
 // Returns the same option without a default: null unless given.
 Option or_null(Option row);
 
-// Collects what is wrong with a config, so that one run reports everything. For one thread.
+// Collects the mistakes of a config, so that one run reports all of them. For one thread.
 class Mistakes {
  public:
-  // `file` names the document in positions. `root` gives the positions of keys; it must outlive
-  // this.
+  // `file` names the document in positions. `root` gives the positions of keys and must outlive
+  // this object.
   explicit Mistakes(std::string file, const JsonValue* root = nullptr);
   ~Mistakes();
   Mistakes(const Mistakes&) = delete;
@@ -137,7 +138,8 @@ class Mistakes {
   // Returns true if there is a mistake at this path or below.
   bool any_in(std::string_view path) const;
   // Throws an Error with one line per mistake, in the order of the document and then of the
-  // overrides; does nothing if there are none. Beyond 50 it states how many more there are.
+  // overrides; does nothing if there are none. After 50 mistakes it states only the number of the
+  // others.
   void raise() const;
 
  private:
@@ -161,7 +163,7 @@ class OptionValues {
     try {
       return found->get<T>();
     } catch (const nlohmann::json::exception&) {
-      fail("option {}: wrong type asked for; it holds {}", name, found->dump());
+      fail("option {}: wrong type requested; it holds {}", name, found->dump());
     }
   }
   // Returns nothing if the value is null.
@@ -216,8 +218,9 @@ class FieldTable {
   std::vector<FieldRow<Struct>> rows_;
 };
 
-// A row with a ready option, for a field that has another form in a config. A program may make its
-// default null, for a value that it learns later: the field then keeps the struct's.
+// Returns a row with a ready option, for a field that has another form in a config. A program may
+// set its default to null, for a value that it learns later. The field then keeps the struct's
+// default.
 template <class Struct, class T>
 FieldRow<Struct> field(Option option, T Struct::*member) {
   const std::string name = option.name;
@@ -225,7 +228,7 @@ FieldRow<Struct> field(Option option, T Struct::*member) {
             if (auto given = values.given<T>(name)) fields.*member = std::move(*given);
           }};
 }
-// The value is null unless given.
+// The same for a value that is null unless given.
 template <class Struct, class T>
 FieldRow<Struct> field(Option option, std::optional<T> Struct::*member) {
   const std::string name = option.name;
@@ -254,7 +257,7 @@ template <class Struct>
 FieldRow<Struct> field(std::string name, std::string Struct::*member, std::string description) {
   return field(text_option(std::move(name), Struct().*member, std::move(description)), member);
 }
-// The value is one of `choices`.
+// The same for a value that is one of `choices`.
 template <class Struct>
 FieldRow<Struct> field(std::string name, std::string Struct::*member,
                        std::vector<std::string> choices, std::string description) {
@@ -273,7 +276,7 @@ FieldRow<Struct> field(std::string name, std::vector<int64_t> Struct::*member, V
   return field(integers_option(std::move(name), Struct().*member, each, std::move(description)),
                member);
 }
-// A list of two numbers.
+// Returns the row of a list of two numbers.
 template <class Struct>
 FieldRow<Struct> field(std::string name, std::pair<double, double> Struct::*member,
                        ValueRange each, std::string description) {
@@ -290,8 +293,8 @@ auto maker(FieldTable<Struct> table) {
   };
 }
 
-// Gives a field a default in configs, if the struct's own default is not a legal value because C++
-// callers must set it.
+// Gives a field a default in configs. For a struct without a legal default, which C++ callers must
+// set.
 template <class Struct>
 FieldRow<Struct> with_default(FieldRow<Struct> row, nlohmann::json value) {
   row.option.default_value = std::move(value);
@@ -300,9 +303,9 @@ FieldRow<Struct> with_default(FieldRow<Struct> row, nlohmann::json value) {
 
 // --- options that have no effect in combination with others
 //
-// They are accepted because the original systems accept them too; the user sees one note. If the
-// original refuses a combination, the strategy throws instead. A strategy declares a table with one
-// row per reason:
+// The library accepts them because the original systems do, and prints one note. If the original
+// refuses a combination, the strategy throws instead. A strategy declares a table with one row per
+// reason:
 //   IdleTable idle = {{{"seed"},
 //                      [](auto& values) { return values.get<std::string>("update") == "nearest"; },
 //                      "with update = nearest"}};

@@ -19,7 +19,7 @@ using Rows = std::vector<Row>;
 
 const ValueRange positive = above(0), fraction = {0, 1, true, true}, growing = above(1);
 
-// For limits, "none" means 0.
+// Returns a limit as a number; "none" means 0.
 double number_of(const Json& value) { return value.is_number() ? value.get<double>() : 0; }
 
 Row number(const Policy& policy, std::string name, double Policy::*field, ValueRange range,
@@ -38,16 +38,16 @@ Row limit(const Policy& policy, std::string name, double Policy::*field, std::st
           [=](Policy& changed, const Json& value) { changed.*field = number_of(value); }};
 }
 Row dynamic_or_static(std::string name) {
-  return {boolean_option(std::move(name), true, "false: the scale stays as it begins"),
+  return {boolean_option(std::move(name), true, "false: the scale stays constant"),
           [](Policy& policy, const Json& value) { policy.dynamic = value.get<bool>(); }};
 }
 
-// Bad steps are counted between growths, or consecutively. Without hysteresis there is nothing to
-// count.
+// Returns the row that chooses how bad steps are counted: between growths, or consecutively.
+// Without hysteresis there are none.
 Row hysteresis_mode(const Policy& policy) {
   const bool consecutive = policy.refill == Refill::every_finite_step;
   return {choice_option("hysteresis_mode", consecutive ? "consecutive" : "since_growth",
-                        {"since_growth", "consecutive"}, "what fills the hysteresis up again"),
+                        {"since_growth", "consecutive"}, "event that refills the hysteresis"),
           [](Policy& changed, const Json& value) {
             const bool in_a_row = value.get<std::string>() == "consecutive";
             changed.refill = in_a_row ? Refill::every_finite_step : Refill::on_growth;
@@ -62,7 +62,7 @@ Rows torch_rows(const Policy& policy) {
           count(policy, "growth_interval", &Policy::growth_interval, at_least(0),
                 "finite steps in a row before growth; 0: never"),
           count(policy, "hysteresis", &Policy::hysteresis, at_least(1),
-                "overflows before back-off (not torch's own)"),
+                "overflows before back-off (not an option of torch)"),
           hysteresis_mode(policy)};
 }
 
@@ -73,7 +73,7 @@ Rows apex_rows(const Policy& policy) {
           limit(policy, "min_loss_scale", &Policy::minimum, "least dynamic scale"),
           limit(policy, "max_loss_scale", &Policy::maximum, "largest dynamic scale"),
           {number_or_name_option("loss_scale", "dynamic", positive, {"dynamic"},
-                                 "a number: that scale always, and no step is skipped"),
+                                 "a number: a constant scale, and no skipped steps"),
            [](Policy& changed, const Json& value) {
              changed.dynamic = changed.skips = !value.is_number();
              if (value.is_number())
@@ -122,26 +122,26 @@ Rows megatron_rows(const Policy& policy) {
 Rows deepspeed_rows(const Policy& policy) {
   return {
       {integer_option("initial_scale_power", 16, between(-1000, 1000),
-                      "the first dynamic scale is 2 to this"),
+                      "exponent of the first dynamic scale, a power of 2"),
        [](Policy& changed, const Json& value) {
          changed.init = std::ldexp(1.0, value.get<int>());
        }},
-      {number_option("loss_scale", 0, at_least(0), "this scale always; 0: dynamic"),
+      {number_option("loss_scale", 0, at_least(0), "constant scale; 0: dynamic"),
        [](Policy& changed, const Json& value) {
          changed.dynamic = value.get<double>() == 0;
          if (!changed.dynamic) changed.init = value.get<double>();
        }},
       count(policy, "loss_scale_window", &Policy::growth_interval, at_least(1),
-            "finite steps before growth, the first after an overflow not counted"),
+            "finite steps before growth, without the first after an overflow"),
       count(policy, "hysteresis", &Policy::hysteresis, at_least(1), "overflows before back-off"),
       {boolean_option("consecutive_hysteresis", false,
-                      "every finite step fills the hysteresis up, not growth alone"),
+                      "every finite step refills the hysteresis, not only growth"),
        [](Policy& changed, const Json& value) {
          changed.refill = value.get<bool>() ? Refill::every_finite_step : Refill::on_growth;
        }},
       number(policy, "min_loss_scale", &Policy::minimum, positive, "least scale"),
       {boolean_option("raise_error_at_min_scale", true,
-                      "an overflow at the least scale ends the training"),
+                      "an overflow at the smallest scale ends the training"),
        [](Policy& changed, const Json& value) { changed.ends_at_minimum = value.get<bool>(); }}};
 }
 

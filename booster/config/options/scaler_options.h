@@ -13,7 +13,7 @@ inline const ValueRange loss_scale_range = between(0x1p-126, 0x1p126);
 // Returns names, defaults and ranges. Throws for an unknown preset.
 OptionTable scaler_options(std::string_view preset);
 
-// Returns the preset's policy for checked option values. Throws if they contradict each other.
+// Returns the preset's policy for checked option values. Throws for contradictory values.
 LossScalePolicy scaler_policy(std::string_view preset, const OptionValues& values);
 
 }  // namespace booster

@@ -9,17 +9,17 @@ namespace {
 
 FieldTable<FsdpOptions> fsdp_fields() {
   using Fields = FsdpOptions;
-  return {field("sharding", &Fields::sharding, {"full", "hybrid"},
-                "full: parts over all ranks; hybrid: over those of a machine, each with a copy"),
-          field("wrap", &Fields::wrap,
-                "names of the modules that are gathered as a whole, with * and ?; [] stands for "
-                "the model's blocks"),
-          field("prefetch", &Fields::prefetch, at_least(0),
-                "how many modules are gathered ahead of their use"),
-          field("recompute", &Fields::recompute,
-                "those modules keep their inputs only, and run again in backward"),
-          field("cpu_offload", &Fields::cpu_offload,
-                "a GPU's parts and optimizer state are in host memory, and steps run there")};
+  return {
+      field("sharding", &Fields::sharding, {"full", "hybrid"},
+            "full: parts over all ranks; hybrid: parts over the ranks of each machine"),
+      field("wrap", &Fields::wrap,
+            "patterns of the modules to gather as a whole, with * and ?; []: the model's blocks"),
+      field("prefetch", &Fields::prefetch, at_least(0),
+            "number of modules to gather ahead of their use"),
+      field("recompute", &Fields::recompute,
+            "these modules keep only their inputs and run again in backward"),
+      field("cpu_offload", &Fields::cpu_offload,
+            "keep a GPU's parts and optimizer state in host memory, and run steps there")};
 }
 
 }  // namespace

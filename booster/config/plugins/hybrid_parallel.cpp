@@ -14,20 +14,20 @@ using Hybrid = HybridParallelOptions;
 
 OptionTable layer_options() {
   using Layer = LayerPlan;
-  return {choice_option("style", "column", {"column", "row", "vocabulary", "shared"},
-                        "column: some output features on each rank; row: some input features; "
-                        "vocabulary: some entries of an embedding; shared: parameters (by patterns "
-                        "of their names or modules) that are whole but work on parts: their "
-                        "gradients are summed"),
+  return {choice_option(
+              "style", "column", {"column", "row", "vocabulary", "shared"},
+              "column: some output features on each rank; row: some input features; "
+              "vocabulary: some entries of an embedding; shared: whole parameters (by patterns of "
+              "their names or modules) that work on parts, with summed gradients"),
           integer_option("groups", Layer().groups, at_least(1),
-                         "matrices one behind the other, each of which is cut: 3 for q, k and v"),
+                         "consecutive matrices, each cut by itself: 3 for q, k and v"),
           boolean_option("gather", Layer().gather, "all ranks get all output features")};
 }
 
 FieldRow<Hybrid> tensor_plan() {
-  return {table_option("tensor_plan", layer_options(),
-                       "how layers are cut, by patterns of module names with * and ?; {} stands "
-                       "for the plan that comes with the model"),
+  return {table_option(
+              "tensor_plan", layer_options(),
+              "cuts of layers, by patterns of module names with * and ?; {}: the model's own plan"),
           [](Hybrid& fields, const OptionValues& values) {
             for (const auto& [pattern, layer] : values.values().at("tensor_plan").items())
               fields.tensor_plan.push_back(
@@ -46,45 +46,45 @@ FieldTable<Hybrid> hybrid_fields() {
                 "ranks that share the tokens, with sequence_parallelism_mode all_to_all or "
                 "ring_attn"),
           field("dp_size", &Hybrid::dp_size, at_least(0),
-                "ranks that see different data; 0: as many as are left"),
+                "ranks that see different data; 0: all remaining ranks"),
           field("zero_stage", &Hybrid::zero_stage, between(0, 3),
-                "what ranks along the data axis keep a part of: 0 nothing, 1 optimizer state, 2 "
-                "gradients too, 3 parameters too"),
+                "state that ranks along the data axis shard: 0 none, 1 optimizer state, 2 also "
+                "gradients, 3 also parameters"),
           tensor_plan(),
           field("parallel_output", &Hybrid::parallel_output,
-                "in training, logits of a head that is cut stay on their ranks for cross_entropy; "
-                "all ranks gather them where anything else reads them"),
+                "in training, logits of a cut head stay on their ranks for cross_entropy; other "
+                "readers gather them on all ranks"),
           field("sequence_parallelism_mode", &Hybrid::sequence_parallelism_mode,
                 {"none", "split_gather", "all_to_all", "ring_attn"},
-                "split_gather: tensor ranks have some tokens each between layers that are cut; "
-                "all_to_all: ranks have some tokens each, and in attention some heads; ring_attn: "
-                "in attention keys and values go from rank to rank"),
+                "split_gather: tensor ranks share the tokens between cut layers; all_to_all: ranks "
+                "share the tokens, and in attention the heads; ring_attn: in attention, keys and "
+                "values circulate"),
           field("sequence_blocks", &Hybrid::sequence_blocks,
-                "pattern of the modules that work on some tokens, one after the other; \"\" stands "
-                "for the blocks that come with the model"),
+                "pattern of the consecutive modules that work on some tokens; \"\": the model's "
+                "own blocks"),
           field("pp_style", &Hybrid::pp_style, pipeline_style_names(),
-                "how stages take turns with the microbatches of a batch"),
+                "order in which stages process the microbatches of a batch"),
           field("num_microbatches", &Hybrid::num_microbatches, at_least(0),
-                "pieces of a batch; 0, and microbatch_size 0: as many as there are stages"),
+                "microbatches of a batch; 0 with microbatch_size 0: one per stage"),
           field("microbatch_size", &Hybrid::microbatch_size, at_least(0),
-                "rows of a piece at most, instead of their number"),
+                "maximum of rows of a microbatch, instead of the number of microbatches"),
           field("num_model_chunks", &Hybrid::num_model_chunks, at_least(1),
                 "pieces of the model on each stage; 2 or more with pp_style interleaved"),
           field("stages", &Hybrid::stages, at_least(1),
                 "links of each stage, such as a ViT's embedding, blocks and head; []: cut by "
-                "numbers of parameters"),
+                "parameter counts"),
           field("stage_links", &Hybrid::stage_links,
-                "the same, by the name of each stage's first link"),
+                "the same, as the name of each stage's first link"),
           field("stage_costs", &Hybrid::stage_costs, {"parameters", "measured"},
-                "what comes out even where neither of these is given: numbers of parameters, or "
-                "the time of each link, forward and backward, on an example input of the model"),
+                "quantity to balance if neither of these is given: parameter counts, or each "
+                "link's time, forward and backward, on the model's example input"),
           field("recompute", &Hybrid::recompute,
-                "blocks keep their inputs only, and run again in backward"),
+                "blocks keep only their inputs and run again in backward"),
           field("bucket_cap_mb", &Hybrid::bucket_cap_mb, above(0),
                 "MiB of gradients in one message along the data axis")};
 }
 
-// A config can be tried with several mesh sizes without changing its other options.
+// Returns the idle options: a user can try several mesh sizes without changing other options.
 IdleTable idle_options() {
   const auto mode_is = [](std::initializer_list<const char*> modes) {
     return

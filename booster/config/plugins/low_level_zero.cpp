@@ -10,15 +10,15 @@ namespace {
 FieldTable<LowLevelZeroOptions> zero_fields() {
   using Fields = LowLevelZeroOptions;
   return {field("stage", &Fields::stage, between(1, 2),
-                "what ranks keep a part of: 1 optimizer state, 2 gradients too"),
+                "state that ranks shard: 1 optimizer state, 2 also gradients"),
           field("reduce_bucket_size_in_m", &Fields::reduce_bucket_size_in_m, above(0),
                 "elements of one message, in units of 2^20"),
           field("overlap_communication", &Fields::overlap_communication,
-                "gradients leave during backward"),
+                "send gradients during backward"),
           field("overlap_allgather", &Fields::overlap_allgather,
-                "parameters arrive while the next forward pass runs, each when its layer uses it"),
+                "gather parameters during the next forward pass, each before its first use"),
           field("cpu_offload", &Fields::cpu_offload,
-                "a GPU's optimizer state is in host memory, and steps run there")};
+                "keep a GPU's optimizer state in host memory, and run steps there")};
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 FieldTable<SingleOptions> single_fields() {
   using Fields = SingleOptions;
   return {field("on_every_rank", &Fields::on_every_rank,
-                "under a run tool with several ranks each trains a model of its own")};
+                "with a run tool, each of several ranks trains its own model")};
 }
 
 }  // namespace

@@ -9,19 +9,20 @@ namespace {
 
 FieldTable<TorchDDPOptions> ddp_fields() {
   using Fields = TorchDDPOptions;
-  return {field("bucket_cap_mb", &Fields::bucket_cap_mb, above(0),
-                "gradient bytes of one all-reduce at most, in MiB"),
-          field("find_unused_parameters", &Fields::find_unused_parameters,
-                "let parameters take no part in a step"),
-          field("broadcast_buffers", &Fields::broadcast_buffers,
-                "rank 0's buffers go to all after each step"),
-          field("gradient_as_bucket_view", &Fields::gradient_as_bucket_view,
-                "gradients live in the buckets: no copy"),
-          field("static_graph", &Fields::static_graph,
-                "every step uses the same parameters; some may be unused"),
-          field("comm_dtype", &Fields::comm_dtype, {"", "fp16", "bf16"},
-                "f32 gradients travel in this dtype, summed in f32"),
-          field("join", &Fields::join, "ranks share the data unevenly, each sample counts once")};
+  return {
+      field("bucket_cap_mb", &Fields::bucket_cap_mb, above(0),
+            "maximum of gradient bytes in one all-reduce, in MiB"),
+      field("find_unused_parameters", &Fields::find_unused_parameters,
+            "allow parameters without a gradient in a step"),
+      field("broadcast_buffers", &Fields::broadcast_buffers,
+            "send rank 0's buffers to all ranks after each step"),
+      field("gradient_as_bucket_view", &Fields::gradient_as_bucket_view,
+            "gradients are views of the buckets: no copy"),
+      field("static_graph", &Fields::static_graph,
+            "every step uses the same parameters; some may be unused"),
+      field("comm_dtype", &Fields::comm_dtype, {"", "fp16", "bf16"},
+            "send f32 gradients in this dtype; sums are f32"),
+      field("join", &Fields::join, "ranks share the data unevenly, and each sample counts once")};
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ namespace booster {
 
 RegistryEntry<Precision> auto_strategy() {
   return {.name = "auto",
-          .description = "bf16 where the processor multiplies it natively, else fp32",
+          .description = "bf16 if the processor multiplies it natively, else fp32",
           .make = [](const OptionValues&) {
             return precision_registry().make(auto_precision().name);
           }};

@@ -13,10 +13,10 @@ FieldTable<BF16Options> bf16_fields() {
                 "autocast: f32 parameters, listed ops in bf16; cast: a bf16 model"),
           field("master_weights", &Fields::master_weights, "cast: steps update f32 masters"),
           field("update", &Fields::update, {"nearest", "stochastic", "kahan"},
-                "cast without masters: how a new weight is rounded; kahan keeps what is lost"),
+                "cast without masters: rounding of new weights; kahan keeps the lost part"),
           field("seed", &Fields::seed, between(0, 4294967295), "of stochastic rounding"),
           field("skip_non_finite", &Fields::skip_non_finite,
-                "leave out steps whose gradients are not finite"),
+                "skip steps with gradients that are not finite"),
           field("round_gradients", &Fields::round_gradients,
                 "autocast: round weights' gradients to bf16, as torch does")};
 }

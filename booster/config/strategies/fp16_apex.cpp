@@ -39,7 +39,7 @@ FieldTable<Apex> apex_fields() {
           property("cast_model_type", &Apex::cast_model_type, "fp16, fp32 or false",
                    "dtype of the model; null: fp32 in O0, none in O1, fp16 in O2 and O3"),
           property("patch_torch_functions", &Apex::patch_torch_functions, flag,
-                   "cast around ops; null: true in O1 alone"),
+                   "cast around ops; null: true only in O1"),
           property("keep_batchnorm_fp32", &Apex::keep_batchnorm_fp32, flag,
                    "batch normalisation stays f32; null: true in O2, false in O3"),
           property("master_weights", &Apex::master_weights, flag,
@@ -47,11 +47,11 @@ FieldTable<Apex> apex_fields() {
           property("loss_scale", &Apex::loss_scale, "\"dynamic\" or a number > 0",
                    "null: dynamic in O1 and O2, 1 in O0 and O3"),
           property("cast_model_outputs", &Apex::cast_model_outputs, "fp16 or fp32",
-                   "dtype of outputs; null: fp32, but in O1 as they come"),
+                   "dtype of outputs; null: fp32, but unchanged in O1"),
           field("num_losses", &Apex::num_losses, between(1, 1000),
                 "loss scalers, chosen by the loss_id of backward"),
           field("verbosity", &Apex::verbosity, between(0, 2),
-                "0: silent, 1: tells the properties, 2: and casts of O1 and, with the next loss, "
+                "0: silent, 1: prints the properties, 2: also casts of O1 and, with the next loss, "
                 "skipped steps"),
           field("min_loss_scale", &Apex::min_loss_scale, at_least(0),
                 "smallest dynamic scale; 0: no limit"),

@@ -21,9 +21,9 @@ FieldTable<FP16NaiveOptions> naive_fields() {
           field("max_scale", &Fields::max_scale, at_least(0), "largest scale; 0: no limit"),
           field("hysteresis", &Fields::hysteresis, at_least(0),
                 "overflows since the last growth before it backs off"),
-          field("verbose", &Fields::verbose, "tells of skipped steps (waits for the device)"),
+          field("verbose", &Fields::verbose, "reports skipped steps (waits for the device)"),
           field("log_num_zeros_in_grad", &Fields::log_num_zeros_in_grad,
-                "tells how many gradients are 0 (waits for the device)")};
+                "reports how many gradients are 0 (waits for the device)")};
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ OptionTable scaler_rows(const Fleet& defaults) {
           integer_option("decr_every_n_nan_or_inf", defaults.decr_every_n_nan_or_inf, at_least(0),
                          "overflows in a row before it backs off; 0: never"),
           boolean_option("use_dynamic_loss_scaling", defaults.use_dynamic_loss_scaling,
-                         "false: the scale stays")};
+                         "false: the scale stays constant")};
 }
 
 // Pairs the rows of scaler_rows with the members, in order.
@@ -53,7 +53,8 @@ std::vector<FieldRow<Struct>> list_fields() {
           field("custom_black_list", &Struct::custom_black_list,
                 "more ops in f32, by Paddle's op names"),
           field("custom_black_varnames", &Struct::custom_black_varnames,
-                "parameters, buffers, or layers for all of theirs; ops that take one run in f32")};
+                "names of parameters, buffers, or layers (for all of theirs); ops with such an "
+                "argument run in f32")};
 }
 
 template <class Row>
@@ -82,7 +83,8 @@ std::optional<Fleet> fleet_configs(const OptionValues& values) {
 
 using Paddle = FP16PaddleOptions;
 
-// The meaning of null depends on use_pure_fp16, so the descriptions give both defaults.
+// Returns rows with both defaults in the descriptions, because the meaning of null depends on
+// use_pure_fp16.
 OptionTable scaler_rows_with_both_defaults() {
   OptionTable options = scaler_rows(scaler_defaults("paddle_dynamic"));
   const OptionTable pure = scaler_rows(scaler_defaults("fleet"));
@@ -97,7 +99,7 @@ OptionTable scaler_rows_with_both_defaults() {
 FieldRow<Paddle> save_dtype() {
   return {
       or_null(choice_option("save_dtype", "float32", {"float16", "bfloat16", "float32", "float64"},
-                            "dtype of weights in checkpoints; null: as they train")),
+                            "dtype of weights in checkpoints; null: their training dtype")),
       [](Paddle& fields, const OptionValues& values) {
         fields.save_dtype = values.given<std::string>("save_dtype").value_or("");
       }};
@@ -105,7 +107,7 @@ FieldRow<Paddle> save_dtype() {
 
 FieldRow<Paddle> amp_configs() {
   return {object_option("amp_configs", fleet_fields().options(),
-                        "Fleet's amp_configs as it stands, in place of these options"),
+                        "Fleet's amp_configs, instead of these options"),
           [](Paddle& fields, const OptionValues& values) {
             fields.amp_configs = fleet_configs(values);
           }};
@@ -125,7 +127,7 @@ FieldTable<Paddle> paddle_fields() {
   append(
       rows,
       {flag_or_null("use_promote", &Paddle::use_promote,
-                    "O2, ops off the lists: f32 if an argument is, else all 16 bits; null: "
+                    "O2: unlisted ops run in f32 if an argument is f32, else all in 16 bits; null: "
                     "true, false with use_pure_fp16"),
        flag_or_null("master_weight", &Paddle::master_weight,
                     "O2: f32 masters; null: true, false with use_pure_fp16"),
@@ -134,9 +136,9 @@ FieldTable<Paddle> paddle_fields() {
              "O2: layers that stay f32, by name (with all below) or kind"),
        save_dtype(),
        field("use_pure_fp16", &Paddle::use_pure_fp16,
-             "level O2 as Paddle's static graph has it, with its scaler's defaults"),
+             "level O2 of Paddle's static graph, with its scaler's defaults"),
        flag_or_null("use_fp16_guard", &Paddle::use_fp16_guard,
-                    "O2: ops outside of an FP16Guard stay f32; null: as use_pure_fp16")});
+                    "O2: ops outside of an FP16Guard stay f32; null: same as use_pure_fp16")});
   append(rows, scaler_fields(scaler_rows_with_both_defaults(), &Paddle::init_loss_scaling,
                              &Paddle::incr_ratio, &Paddle::decr_ratio, &Paddle::incr_every_n_steps,
                              &Paddle::decr_every_n_nan_or_inf, &Paddle::use_dynamic_loss_scaling));
@@ -162,7 +164,8 @@ using Condition = std::function<bool(const OptionValues&)>;
 bool is_fixed(const OptionValues& values) {
   return !values.given<bool>("use_dynamic_loss_scaling").value_or(true);
 }
-// Paddle scales no bf16 loss, unless the dynamic graph's scaler is given a fixed scale.
+// Returns true for bf16 without a loss scale. Paddle scales a bf16 loss only by a fixed scale in
+// the dynamic graph.
 bool is_unscaled_bf16(const OptionValues& values) {
   const bool scales = is_fixed(values) && !values.get<bool>("use_pure_fp16");
   return values.get<std::string>("dtype") == "bfloat16" && !scales;
@@ -173,7 +176,7 @@ Condition never(const char* interval) {
   return [=](const OptionValues& values) { return values.given<int64_t>(interval) == 0; };
 }
 
-// Rows that plain options and amp_configs share.
+// Returns the rows that plain options and amp_configs share.
 IdleTable idle_scaler_options(Condition is_unscaled) {
   return {{{"init_loss_scaling", "incr_ratio", "decr_ratio", "incr_every_n_steps",
             "decr_every_n_nan_or_inf"},

@@ -66,7 +66,7 @@ LRSchedulerEntry constant() {
 LRSchedulerEntry linear_warmup() {
   using Fields = LinearWarmupOptions;
   return entry<LinearWarmupLR>("linear_warmup",
-                               "rises over the warm-up, then falls straight to 0",
+                               "rises over the warm-up, then falls linearly to 0",
                                &Fields::total_steps, {warmup_steps<Fields>()});
 }
 
@@ -79,14 +79,14 @@ LRSchedulerEntry cosine() {
 LRSchedulerEntry cosine_warmup() {
   using Fields = CosineAnnealingWarmupOptions;
   return entry<CosineAnnealingWarmupLR>("cosine_warmup",
-                                        "rises over the warm-up, then half a cosine",
+                                        "rises over the warm-up, then falls as half a cosine",
                                         &Fields::total_steps,
                                         {warmup_steps<Fields>(), eta_min<Fields>()});
 }
 
 LRSchedulerEntry polynomial() {
   using Fields = PolynomialOptions;
-  return entry<PolynomialLR>("polynomial", "falls as a power of the steps left",
+  return entry<PolynomialLR>("polynomial", "falls as a power of the remaining steps",
                              &Fields::total_steps,
                              {field("power", &Fields::power, above(0), "exponent")});
 }
@@ -94,16 +94,16 @@ LRSchedulerEntry polynomial() {
 LRSchedulerEntry linear() {
   using Fields = LinearLROptions;
   return entry<LinearLR>(
-      "linear_factor", "straight from one factor of the learning rate to another",
+      "linear_factor", "linear from one factor of the learning rate to another",
       &Fields::total_steps,
-      {field("start_factor", &Fields::start_factor, at_least(0), "of the first rate"),
-       field("end_factor", &Fields::end_factor, at_least(0), "of the last rate")});
+      {field("start_factor", &Fields::start_factor, at_least(0), "factor of the first rate"),
+       field("end_factor", &Fields::end_factor, at_least(0), "factor of the last rate")});
 }
 
 LRSchedulerEntry linear_schedule() {
   using Fields = LinearScheduleOptions;
   return entry<LinearScheduleWithWarmup>("linear_schedule_with_warmup",
-                                         "rises from 0, then falls straight to 0 (Hugging Face's)",
+                                         "rises from 0, then falls linearly to 0 (Hugging Face's)",
                                          &Fields::total_steps, {warmup_steps<Fields>()});
 }
 
@@ -112,8 +112,8 @@ LRSchedulerEntry cosine_schedule() {
   return entry<CosineScheduleWithWarmup>(
       "cosine_schedule_with_warmup", "rises from 0, then falls as a cosine (Hugging Face's)",
       &Fields::total_steps,
-      {warmup_steps<Fields>(),
-       field("num_cycles", &Fields::num_cycles, above(0), "waves of the cosine; 0.5: half a one")});
+      {warmup_steps<Fields>(), field("num_cycles", &Fields::num_cycles, above(0),
+                                     "waves of the cosine; 0.5: half a wave")});
 }
 
 LRSchedulerEntry timm_cosine() {
@@ -126,17 +126,18 @@ LRSchedulerEntry timm_cosine() {
        field("warmup_lr_init", &Fields::warmup_lr_init, at_least(0), "the first rate of warm-up"),
        field("warmup_prefix", &Fields::warmup_prefix, "the cosine begins after the warm-up"),
        field("cycle_limit", &Fields::cycle_limit, at_least(1), "cosines before lr_min stays"),
-       field("cycle_mul", &Fields::cycle_mul, at_least(1), "length of a cycle over the one before"),
+       field("cycle_mul", &Fields::cycle_mul, at_least(1),
+             "length of a cycle relative to the previous one"),
        field("cycle_decay", &Fields::cycle_decay, at_least(0), "factor of the rate each cycle"),
        field("k_decay", &Fields::k_decay, above(0), "exponent of a cycle's progress"),
        field("steps_per_epoch", &Fields::steps_per_epoch, count,
-             "steps that counts are of, timm's t_in_epochs; 0: of single ones")});
+             "steps per unit of the counts (timm's t_in_epochs); 0: single steps")});
 }
 
 LRSchedulerEntry step() {
   using Fields = StepOptions;
   return entry<StepLR, Fields>(
-      "step", "times gamma every step_size steps",
+      "step", "multiplies by gamma every step_size steps",
       {with_default(field("step_size", &Fields::step_size, at_least(1), "steps between decreases"),
                     1000),
        gamma<Fields>()});
@@ -145,7 +146,7 @@ LRSchedulerEntry step() {
 LRSchedulerEntry multi_step() {
   using Fields = MultiStepOptions;
   return entry<MultiStepLR, Fields>(
-      "multi_step", "times gamma at each milestone",
+      "multi_step", "multiplies by gamma at each milestone",
       {field("milestones", &Fields::milestones, at_least(0), "steps at which it decreases"),
        gamma<Fields>()});
 }
@@ -157,11 +158,12 @@ LRSchedulerEntry one_cycle() {
       {with_default(field("max_lr", &Fields::max_lr, above(0), "highest learning rate"), 0.1),
        field("anneal_strategy", &Fields::anneal_strategy, {"cos", "linear"},
              "shape of both phases"),
-       field("cycle_momentum", &Fields::cycle_momentum, "momentum goes the opposite way"),
-       field("pct_start", &Fields::pct_start, between(0, 1), "share of the steps that rise"),
-       field("div_factor", &Fields::div_factor, above(0), "highest over first learning rate"),
+       field("cycle_momentum", &Fields::cycle_momentum, "momentum moves in the opposite direction"),
+       field("pct_start", &Fields::pct_start, between(0, 1),
+             "share of the steps with a rising rate"),
+       field("div_factor", &Fields::div_factor, above(0), "highest learning rate / first one"),
        field("final_div_factor", &Fields::final_div_factor, above(0),
-             "first over last learning rate")});
+             "first learning rate / last one")});
 }
 
 }  // namespace
@@ -179,7 +181,7 @@ const std::vector<LRSchedulerEntry>& lr_scheduler_entries() {
       timm_cosine(),
       step(),
       multi_step(),
-      entry<ExponentialLR, ExponentialOptions>("exponential", "times gamma every step",
+      entry<ExponentialLR, ExponentialOptions>("exponential", "multiplies by gamma every step",
                                                {gamma<ExponentialOptions>()}),
       one_cycle()};
   return entries;

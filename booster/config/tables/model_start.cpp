@@ -9,7 +9,7 @@ namespace booster {
 
 namespace {
 
-// A pattern matches parameters, and modules with everything below them.
+// Returns true if the pattern matches a parameter, or a module that holds it.
 bool stands_for(const std::string& pattern, const std::string& parameter) {
   return matches_name(pattern, parameter) || matches_name(pattern + ".*", parameter);
 }
@@ -26,22 +26,22 @@ void freeze(const Model& model, const std::vector<std::string>& patterns) {
     std::vector<std::string> names;
     for (const auto& [name, tensor] : parameters) names.push_back(name);
     const std::string near = found ? "" : nearest_name(pattern, names);
-    check(found, "model.freeze: {} is no parameter or module of a {}{}", pattern, model->kind(),
-          near.empty() ? "" : "; did you mean " + near + "?");
+    check(found, "model.freeze: {} matches no parameter or module of a {}{}", pattern,
+          model->kind(), near.empty() ? "" : "; did you mean " + near + "?");
   }
   check(std::ranges::any_of(parameters, [](const auto& one) { return one.tensor.requires_grad(); }),
-        "model.freeze: nothing is left to train");
+        "model.freeze: no parameter remains to train");
 }
 
 }  // namespace
 
 OptionTable start_options() {
-  return {or_null(path_option("weights", "",
-                              "safetensors to start from, of timm, Hugging Face or a checkpoint; "
-                              "another number of classes gets a new head")),
-          texts_option("freeze", {},
-                       "parameters and modules that do not train, by name; * and ? as in file "
-                       "names")};
+  return {
+      or_null(path_option("weights", "",
+                          "initial weights, a safetensors file of timm, Hugging Face or a "
+                          "checkpoint; the head is new if the number of classes differs")),
+      texts_option("freeze", {},
+                   "names of parameters and modules that do not train; * and ? as in file names")};
 }
 
 void start(const Model& model, const OptionValues& options,

@@ -12,9 +12,9 @@ namespace booster {
 // Returns the options that every model has: weights, freeze.
 OptionTable start_options();
 
-// Loads model.weights and freezes what model.freeze names. Calls `report` for everything in the
-// file that did not fit exactly. Throws the errors of load_start_weights, and if a pattern matches
-// nothing or nothing is left to train.
+// Loads model.weights and freezes the tensors that model.freeze names. Calls `report` for each
+// tensor of the file that did not match exactly. Throws the errors of load_start_weights. Also
+// throws if a pattern matches nothing, or if no parameter remains to train.
 void start(const Model& model, const OptionValues& options,
            const std::function<void(const std::string&)>& report);
 

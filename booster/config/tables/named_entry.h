@@ -1,5 +1,6 @@
-// What a config may name besides the entries of registries (registry.h): optimizers and schedulers.
-// Each kind has a visible table with the options of every entry and the function that makes it.
+// Entries that a config may name besides those of registries (registry.h): optimizers and
+// schedulers. Each kind has a visible table with the options of every entry and the function that
+// makes it.
 #pragma once
 
 #include "booster/config/options/options.h"
@@ -16,7 +17,7 @@ struct NamedEntry {
   std::function<Signature> make;
 };
 
-// Returns the choices for a section that selects an entry by name.
+// Returns the choices of a section that selects an entry by name.
 template <class Entries>
 std::vector<NamedTable> choices_of(const Entries& entries) {
   std::vector<NamedTable> choices;
@@ -35,7 +36,7 @@ const Entry& entry_of(const std::vector<Entry>& entries, const OptionValues& val
   const auto name = values.get<std::string>("name");
   for (const Entry& entry : entries)
     if (entry.name == name) return entry;
-  fail("config: no such name; got {}", name);
+  fail("config: unknown name; got {}", name);
 }
 
 }  // namespace booster

@@ -7,11 +7,12 @@ namespace booster {
 
 namespace {
 
-// Every optimizer has this option; from_config.cpp uses it to make parameter groups.
+// Returns the option layer_decay, which every optimizer has; from_config.cpp uses it to make
+// parameter groups.
 Option layer_decay() {
   return number_option("layer_decay", 1, {0, 1, true, false},
-                       "rate of each layer, relative to that of the layer behind it; below 1 the "
-                       "weight decay leaves out biases, norms and embeddings, as in timm");
+                       "rate of each layer, relative to the next layer's; below 1, biases, norms "
+                       "and embeddings have no weight decay, as in timm");
 }
 
 template <class Made, class Fields>
@@ -49,10 +50,10 @@ FieldTable<SGDOptions> sgd_fields() {
   using Fields = SGDOptions;
   return {
       lr<Fields>(),
-      field("momentum", &Fields::momentum, between(0, 1), "share of the last update kept"),
+      field("momentum", &Fields::momentum, between(0, 1), "share of the last update to keep"),
       field("dampening", &Fields::dampening, between(0, 1),
-            "share of the gradient left out of the momentum"),
-      field("nesterov", &Fields::nesterov, "Nesterov's momentum; wants momentum and no dampening"),
+            "share of the gradient to exclude from the momentum"),
+      field("nesterov", &Fields::nesterov, "Nesterov's momentum; needs momentum and no dampening"),
       weight_decay<Fields>()};
 }
 
@@ -67,9 +68,9 @@ FieldTable<RMSpropOptions> rmsprop_fields() {
           field("alpha", &Fields::alpha, between(0, 1), "decay of the averages"),
           eps<Fields>(),
           weight_decay<Fields>(),
-          field("momentum", &Fields::momentum, between(0, 1), "share of the last update kept"),
+          field("momentum", &Fields::momentum, between(0, 1), "share of the last update to keep"),
           field("centered", &Fields::centered,
-                "divide by the root of the variance, not of the mean square")};
+                "divide by the root of the variance instead of the mean square")};
 }
 
 FieldTable<LAMBOptions> lamb_fields() {
@@ -78,11 +79,12 @@ FieldTable<LAMBOptions> lamb_fields() {
           betas<Fields>(),
           eps<Fields>(),
           weight_decay<Fields>(),
-          field("grad_averaging", &Fields::grad_averaging, "weigh the gradient by 1 - beta1"),
+          field("grad_averaging", &Fields::grad_averaging, "weight the gradient by 1 - beta1"),
           field("max_grad_norm", &Fields::max_grad_norm, at_least(0),
                 "clip of the global gradient norm; 0: none"),
-          field("trust_clip", &Fields::trust_clip, "cap the trust ratio at 1"),
-          field("always_adapt", &Fields::always_adapt, "trust ratio without weight decay too")};
+          field("trust_clip", &Fields::trust_clip, "limit the trust ratio to 1"),
+          field("always_adapt", &Fields::always_adapt,
+                "use the trust ratio also without weight decay")};
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Einstein summation by matrix products: operands are multiplied from left to right, each pair by
+// Einstein summation by matrix products. It multiplies operands from left to right, each pair by
 // one batched product of permuted tensors.
 #include "core/autograd/functions.h"
 #include "core/autograd/node.h"
@@ -41,7 +41,8 @@ Equation parsed(const std::string& equation, size_t operands) {
   std::string rest = text.substr(0, arrow) + ",";
   for (size_t comma; (comma = rest.find(',')) != rest.npos; rest.erase(0, comma + 1))
     parts.terms.push_back(rest.substr(0, comma));
-  check(parts.terms.size() == operands, "einsum: \"{}\" has {} terms; got {} operands", equation,
+  check(parts.terms.size() == operands,
+        "einsum: wrong number of operands; \"{}\" has {} terms; got {} operands", equation,
         parts.terms.size(), operands);
   return parts;
 }
@@ -56,14 +57,15 @@ Labels written_out(const std::string& term, int dots) {
       continue;
     }
     check(std::isalpha(static_cast<unsigned char>(term[i])),
-          "einsum: bad subscript in \"{}\"; got '{}', want letters and at most one ellipsis", term,
-          term[i]);
+          "einsum: wrong subscript in \"{}\"; got '{}', want letters and at most one ellipsis",
+          term, term[i]);
     labels += term[i];
   }
   return labels;
 }
 
-// For a letter that occurs twice, takes the elements whose positions in both dimensions are equal.
+// Takes the diagonal for a letter that occurs twice: elements with equal positions in both
+// dimensions.
 Term with_diagonals(Term term) {
   for (size_t i = 0; i < term.labels.size();) {
     const char label = term.labels[i];
@@ -90,12 +92,12 @@ Term term_of(const std::string& text, const Tensor& x) {
   const int letters = static_cast<int>(text.size()) - (has_dots ? 3 : 0);
   const int dots = has_dots ? x.ndim() - letters : 0;
   check(dots >= 0 && dots <= most_ellipsis && letters + dots == x.ndim(),
-        "einsum: \"{}\" does not fit an operand of shape {}", text, x.shape());
+        "einsum: \"{}\" does not match an operand of shape {}", text, x.shape());
   return with_diagonals({x, written_out(text, dots)});
 }
 
-// The result without "->": the ellipsis, then all letters that occur once in the equation, in
-// alphabetical order.
+// Returns the result without "->": the ellipsis, then all letters that occur once in the equation,
+// in alphabetical order.
 Labels implicit_result(const Equation& equation, const std::vector<Term>& terms) {
   std::map<char, int> counts;
   for (const std::string& term : equation.terms)
@@ -121,10 +123,10 @@ Labels explicit_result(const std::string& text, const std::vector<Term>& terms) 
   }
   const Labels result = written_out(text, dots);
   for (size_t i = 0; i < result.size(); ++i)
-    check(result.find(result[i]) == i, "einsum: '{}' stands twice in the result \"{}\"", result[i],
+    check(result.find(result[i]) == i, "einsum: '{}' occurs twice in the result \"{}\"", result[i],
           text);
   for (const char label : result)
-    check(has(known, label), "einsum: '{}' stands in the result alone; want a letter of a term",
+    check(has(known, label), "einsum: '{}' occurs only in the result; want a letter of a term",
           label);
   return result;
 }
@@ -178,8 +180,8 @@ int64_t size_of_labels(const Labels& labels, const Term& term) {
   return size;
 }
 
-// Returns the product of two terms, summed over what neither the result nor a later term (`kept`)
-// has.
+// Returns the product of two terms, summed over labels that neither the result nor a later term has
+// (`kept`).
 Term product(const Term& a, const Term& b, const Labels& kept) {
   Labels batch, summed, of_a, of_b;
   for (const char label : a.labels) {
@@ -219,7 +221,7 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) 
   check(!operands.empty(), "einsum: want at least one operand");
   const Equation parts = parsed(equation, operands.size());
   std::vector<Tensor> given = operands;
-  if (given.size() > 1) apply_policy(Op::einsum, given);  // a single operand is no product
+  if (given.size() > 1) apply_policy(Op::einsum, given);  // a single operand needs no product
   const PolicyScope inside(nullptr);
   std::vector<Term> terms;
   for (size_t i = 0; i < given.size(); ++i) terms.push_back(term_of(parts.terms[i], given[i]));

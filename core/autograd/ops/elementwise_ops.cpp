@@ -34,8 +34,8 @@ constexpr bool mentions(std::string_view formula, char variable) {
   return false;
 }
 
-// What a derivative reads besides the gradient: x or y of a unary function; a, b or y of a binary
-// one.
+// Tensors that a derivative reads besides the gradient: x or y of a unary function; a, b or y of a
+// binary one.
 struct Needs {
   bool x, a, b, y;
 };
@@ -49,7 +49,7 @@ struct Row {
   Op op;
   Needs of_first, of_second = {};  // of the derivative by each operand
 
-  // Returns what the wanted derivatives need.
+  // Returns the needs of the wanted derivatives.
   Needs needs(bool first, bool second) const {
     const auto has = [&](bool Needs::*one) {
       return (first && of_first.*one) || (second && of_second.*one);
@@ -79,15 +79,16 @@ void check_device(const char* name, const Tensor& a, const Tensor& b) {
   check(a.device() == b.device(), "{}: arguments are on different devices", name);
 }
 
-// As in torch, a mask has no sign and no fraction, and a minus could be mistaken for inversion.
+// Returns true if the op accepts masks. As in torch, a mask has no sign and no fraction, and a
+// minus could be mistaken for inversion.
 bool takes_bool(UnaryOp op) {
   return !keeps_integers(op) || op == UnaryOp::square || op == UnaryOp::sign;
 }
 
 void check_numbers(const char* name, bool has_mask) {
   check(!has_mask,
-        "{}: not for masks; got a bool tensor, want numbers (to(DType::i64)): equal(mask, 0) "
-        "inverts a mask, not_equal(a, b) is true where two differ",
+        "{}: masks are not supported; got a bool tensor, want numbers (to(DType::i64)); "
+        "equal(mask, 0) inverts a mask, not_equal(a, b) compares two",
         name);
 }
 
@@ -159,8 +160,8 @@ DType result_dtype(BinaryOp kind, DType promoted) {
 
 bool is_dimensioned(const Tensor& x) { return x.ndim() > 0; }
 
-// Returns true if kernels that compute in `dtype`, the promoted dtype, read x as a cast to it
-// would. 16-bit floats are computed in f32, and an x without dimensions may have a wider dtype.
+// Returns true if kernels that compute in the promoted dtype `dtype` convert x as a cast would.
+// They compute 16-bit floats in f32, and an x without dimensions may have a wider dtype.
 bool is_converted_alike(const Tensor& x, DType dtype) {
   return x.dtype() == dtype || (is_dimensioned(x) && !is_16_bit(dtype));
 }
@@ -169,7 +170,7 @@ bool is_converted_alike(const Tensor& x, DType dtype) {
 // then have the result's dtype.
 bool has_ties(BinaryOp kind) { return kind == BinaryOp::maximum || kind == BinaryOp::minimum; }
 
-// As in torch: no differences of masks, no differences of numbers and masks, no powers of masks.
+// Throws, as torch does, for differences with masks and for powers of masks.
 void check_numbers(BinaryOp kind, const char* name, DType a, DType b) {
   const bool is_a = a == DType::boolean, is_b = b == DType::boolean;
   if (kind == BinaryOp::sub) check_numbers(name, is_a || is_b);
@@ -223,12 +224,12 @@ bool holds(DType dtype, double whole) {
 }
 
 // Throws for a bound that the result cannot hold. As in torch, that is any bound beyond a floating
-// dtype, but a whole bound only where it would be the result.
+// dtype. For integers it is an error only where the bound would be the result.
 void check_bound(const char* name, DType dtype, double bound, bool is_least) {
   if (is_floating(dtype)) return check_held(name, bound, dtype);
   if (!is_whole(bound)) return check_held(name, bound, DType::f32);  // the result's
   check(holds(dtype, bound) || is_least == (bound < 0),
-        "{}: the dtype does not hold the bound; got {} for {}", name, bound, name_of(dtype));
+        "{}: the bound is outside the dtype's range; got {} for {}", name, bound, name_of(dtype));
 }
 
 // Throws for a scalar that the result's dtype would change.
@@ -238,8 +239,8 @@ void check_scalar(BinaryOp kind, const char* name, DType dtype, double value, bo
   if (is_16_bit(dtype)) check_held("pow", value, dtype);
   if (is_floating(dtype) || !is_whole(value)) return;
   check(value >= 0,
-        "pow: integers have no whole negative powers; got {} of {}, want a floating tensor", value,
-        name_of(dtype));
+        "pow: negative powers of integers are not integers; got {} of {}, want a floating tensor",
+        value, name_of(dtype));
   check_held("pow", value, dtype);
 }
 
@@ -314,9 +315,8 @@ Tensor compare(const char* name, CompareOp kind, Tensor a, Tensor b) {
   return truth;
 }
 
-// Returns the number that x is compared with. For a floating x it is rounded to x's dtype, where it
-// may become infinity. For other dtypes it stays whole if x's dtype holds it, and is an f32
-// otherwise.
+// Returns the number to compare x with. For a floating x it is rounded to x's dtype, and may become
+// infinity. For other dtypes it stays an integer if x's dtype holds it; otherwise it becomes f32.
 Tensor comparand(const char* name, const Tensor& x, double value) {
   check(x.defined(), "{}: argument is undefined", name);
   DType dtype = x.dtype() == DType::boolean ? DType::i64 : x.dtype();
@@ -338,7 +338,7 @@ DType promote(DType a, DType b) {
   return size_of(a) > size_of(b) ? a : b;
 }
 
-// As in torch: a tensor without dimensions matters only if it is of a higher category.
+// Promotes as torch does: a tensor without dimensions matters only if it is of a higher category.
 DType promoted(const Tensor& a, const Tensor& b) {
   if (is_dimensioned(a) != is_dimensioned(b)) {
     const DType array = is_dimensioned(a) ? a.dtype() : b.dtype();
@@ -374,7 +374,7 @@ Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> h
     if (low) is_inside = greater(x, *low);
     if (high) is_inside = low ? mul(is_inside, less(x, *high)) : less(x, *high);
   }
-  // At a bound the gradient is 0, as in PyTorch (from 2.15 on).
+  // At a bound the gradient is 0, as in PyTorch since 2.15.
   const Saved inside(is_inside);
   return record(y, "clamp", {x}, twice([inside, dtype = x.dtype()](const Tensor& g, Gradients& d) {
                   const Tensor zero = zeros({}, {g.dtype(), g.device()});

@@ -1,5 +1,5 @@
-// The derivatives of kernels/elementwise.def as differentiable functions, for gradients that will
-// be differentiated again. Arguments that a row's formula does not mention may be undefined.
+// The derivatives of kernels/elementwise.def as differentiable functions, for second derivatives.
+// Arguments that a row's formula does not mention may be undefined.
 #pragma once
 
 #include "core/tensor/tensor.h"

@@ -1,5 +1,5 @@
-// Reading and writing by index. Callers give the indices, so each function checks them before a
-// kernel uses them.
+// Reading and writing by index. Each function checks the caller's indices before a kernel uses
+// them.
 #include "core/autograd/ops/index_ops.h"
 
 #include "core/autograd/functions.h"
@@ -55,7 +55,8 @@ Found found_at(const Tensor& x, int d, const Tensor& places) {
 // Checks the index of gather and scatter against x and returns it dense.
 Tensor places_in(const char* op, const Tensor& x, int d, const Tensor& index) {
   const Tensor places = dense_index(op, index);
-  check(index.ndim() == x.ndim(), "{}: index must have the tensor's dimensions; got {} and {}", op,
+  check(index.ndim() == x.ndim(),
+        "{}: index has a wrong number of dimensions; got {} and {}, want the tensor's", op,
         index.shape(), x.shape());
   for (int i = 0; i < x.ndim(); ++i)
     check(i == d || index.shape()[i] <= x.shape()[i] || index.numel() == 0,
@@ -76,8 +77,8 @@ Tensor added_at(const Tensor& x, int d, const Tensor& places, const Tensor& term
                 }));
 }
 
-// Returns x with `numbers` written at the places, which are already checked. As in torch, each
-// number that shares a place gets the gradient of the one that stayed.
+// Returns x with `numbers` written at the places, which are already checked. As in torch, all
+// numbers written to one place get the gradient of the last one.
 Tensor written_at(const Tensor& x, int d, const Tensor& places, const Tensor& numbers) {
   const Tensor y = untracked::clone(x), dense = untracked::contiguous(numbers);
   kernels::on(x.device()).scatter(y.view(), dense.view(), places.view(), d);
@@ -130,7 +131,8 @@ Tensor selected(const Tensor& y, const Tensor& x, int d, const Tensor& places) {
       }));
 }
 
-// Returns slices of x at `places`. For errors: the caller gave `given`, valid from `least` on.
+// Returns slices of x at `places`. Errors show the caller's value `given`, whose legal range begins
+// at `least`.
 Tensor slices_of(const char* op, const Tensor& x, int d, const Tensor& places, const Tensor& given,
                  int64_t least) {
   const Tensor dense = untracked::contiguous(x);
@@ -146,7 +148,7 @@ bool has_scalar(std::initializer_list<Tensor> arguments) {
   return std::ranges::any_of(arguments, [](const Tensor& x) { return x.ndim() == 0; });
 }
 
-// Checked arguments of scatter and scatter_add; as many numbers as indices.
+// Checked arguments of scatter and scatter_add, with one number per index.
 struct Scatter {
   Tensor x, places, numbers;
   int d;
@@ -158,8 +160,9 @@ Scatter checked(const char* op, const Tensor& x, int64_t dim, const Tensor& inde
         name_of(numbers.dtype()));
   const int d = normal_dim(op, dim, x.ndim());
   Tensor places = places_in(op, x, d, index);
-  check(numbers.ndim() == x.ndim(), "{}: want numbers of the tensor's dimensions; got {} and {}",
-        op, numbers.shape(), x.shape());
+  check(numbers.ndim() == x.ndim(),
+        "{}: numbers have a wrong number of dimensions; got {} and {}, want the tensor's", op,
+        numbers.shape(), x.shape());
   Tensor part = numbers;
   for (int i = 0; i < x.ndim(); ++i) {
     check(index.shape()[i] <= numbers.shape()[i] || index.numel() == 0,
@@ -180,7 +183,7 @@ Tensor index_select(const Tensor& given, int64_t dim, const Tensor& index) {
   const Tensor places = dense_index("index_select", index);
   check(index.ndim() <= 1, "index_select: index must be a vector; got {}", index.shape());
   if (x.ndim() == 0) {
-    check(index.numel() == 1, "index_select: want one position in one element; got {}",
+    check(index.numel() == 1, "index_select: wrong shape of index; got {}, want one element",
           index.numel());
     return reshape(index_select(as_vector(x), dim, index), {});
   }

@@ -55,8 +55,8 @@ struct Walk {
     const int end = dim + mask.ndim();
     const Shape masked(x.shape().begin() + dim, static_cast<size_t>(mask.ndim()));
     check(mask.ndim() > 0 && mask.shape() == masked,
-          "index: the mask does not fit; got {} for the dimensions from {} on of {}", mask.shape(),
-          dim, x.shape());
+          "index: the mask has a wrong shape; got {} for the dimensions from {} on of {}",
+          mask.shape(), dim, x.shape());
     x = index_select(flatten(x, dim, end - 1), dim, true_positions(mask));
     ++dim;
   }
@@ -77,9 +77,9 @@ Tensor Tensor::operator[](std::initializer_list<Index> places) const {
   int taken = 0;
   for (const Index& place : places) taken += dims_of(place);
   check(taken <= ndim(), "index: too many; got {} for the dimensions of {}", taken, shape());
-  check(count_of<Ellipsis>(places) <= 1, "index: ellipsis stands for one place; got it twice");
+  check(count_of<Ellipsis>(places) <= 1, "index: more than one ellipsis; got it twice");
   check(count_of<Tensor>(places) <= 1,
-        "index: at most one tensor; got {}, want gather or one after the other",
+        "index: more than one tensor; got {}, want one at a time, or gather",
         count_of<Tensor>(places));
   Walk walk{*this, ndim() - taken};
   for (const Index& place : places) std::visit(walk, place.value());

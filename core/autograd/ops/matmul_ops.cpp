@@ -21,7 +21,7 @@ void check_operands(const char* op, const Tensor& a, const Tensor& b) {
   check(a.device() == b.device(), "{}: arguments are on different devices", op);
 }
 
-// a b for matrices (m, k) x (k, n) or batches of them, without a tape.
+// Returns a b for matrices (m, k) x (k, n) or batches of them, without a tape.
 Tensor product(const Tensor& a, const Tensor& b) {
   Shape shape = a.shape();
   shape[a.ndim() - 1] = b.shape().back();
@@ -31,14 +31,13 @@ Tensor product(const Tensor& a, const Tensor& b) {
   return y;
 }
 
-// Saves x, which only the gradient of `other` needs; saves nothing if `other` takes no gradient. So
-// no activations are kept below frozen weights, and a tensor that no gradient reads may be changed
-// in place.
+// Saves x, which only the gradient of `other` needs; saves nothing if `other` takes no gradient.
+// Frozen weights thus keep no activations, and tensors that no gradient reads may change in place.
 SavedInput saved_for(const Tensor& other, const Tensor& x) {
   return other.requires_grad() ? SavedInput(x) : SavedInput();
 }
 
-// Two matrices, or two batches of equal length (a broadcast one has stride 0).
+// Multiplies two matrices, or two batches of equal length (a broadcast one has stride 0).
 Tensor batched_matmul(const Tensor& a, const Tensor& b) {
   check(a.shape().back() == b.shape()[b.ndim() - 2], "matmul: inner sizes differ; got {} and {}",
         a.shape(), b.shape());
@@ -83,13 +82,13 @@ Tensor matmul_matrices(const Tensor& a, const Tensor& b) {
   return reshape(y, shape);
 }
 
-// Gradients of a layer's weight and bias on the tape, which cast to a wider dtype.
+// Return gradients of a layer's weight and bias on the tape, cast to a wider dtype.
 Tensor weight_gradient(const Tensor& g_rows, const Tensor& rows, DType dtype) {
   return cast(batched_matmul(transpose(g_rows, 0, 1), rows), dtype);
 }
 Tensor bias_gradient(const Tensor& g_rows, DType dtype) { return cast(sum(g_rows, {0}), dtype); }
 
-// For a whole weight, or for this rank's part.
+// Applies a whole weight, or this rank's part.
 Tensor linear_here(const Tensor& given_x, const Tensor& given_weight, const Tensor& given_bias) {
   Tensor x = given_x, weight = given_weight, bias = given_bias;
   if (const OpPolicy* policy = current_policy(); policy && policy->linear_method)
@@ -97,7 +96,7 @@ Tensor linear_here(const Tensor& given_x, const Tensor& given_weight, const Tens
   apply_policy(Op::linear, {&x, &weight, &bias});
   check_operands("linear", x, weight);
   check(weight.ndim() == 2 && x.ndim() >= 1 && x.shape().back() == weight.shape()[1],
-        "linear: sizes do not fit; got input {} and weight {}, want (..., in) and (out, in)",
+        "linear: sizes do not match; got input {} and weight {}, want (..., in) and (out, in)",
         x.shape(), weight.shape());
   if (bias.defined()) {
     check_operands("linear", x, bias);
@@ -127,7 +126,8 @@ Tensor linear_here(const Tensor& given_x, const Tensor& given_weight, const Tens
                 }));
 }
 
-// If parts are summands, their sum gets the bias, in the sum's dtype, which a policy chose.
+// Applies a split layer. If parts are summands, their sum gets the bias, in the sum's dtype, which
+// a policy chose.
 Tensor split_linear(const LayerSplit& split, const Tensor& x, const Tensor& weight,
                     const Tensor& bias) {
   const bool late = split.result() == LayerSplit::Result::summand;
@@ -140,8 +140,8 @@ Tensor split_linear(const LayerSplit& split, const Tensor& x, const Tensor& weig
 Tensor matmul(const Tensor& given_a, const Tensor& given_b) {
   Tensor a = given_a, b = given_b;
   check(a.defined() && b.defined(), "matmul: argument is undefined");
-  check(a.ndim() > 0 && b.ndim() > 0, "matmul: want at least one dimension; got {} and {}",
-        a.shape(), b.shape());
+  check(a.ndim() > 0 && b.ndim() > 0,
+        "matmul: too few dimensions; got {} and {}, want at least one each", a.shape(), b.shape());
   apply_policy(Op::matmul, {&a, &b});
   check_operands("matmul", a, b);
   const bool vector_a = a.ndim() == 1, vector_b = b.ndim() == 1;
@@ -164,7 +164,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 Tensor bmm(const Tensor& a, const Tensor& b) {
   check(a.defined() && b.defined(), "bmm: argument is undefined");
   check(a.ndim() == 3 && b.ndim() == 3 && a.size(0) == b.size(0),
-        "bmm: want batches (batch, m, k) and (batch, k, n); got {} and {}", a.shape(), b.shape());
+        "bmm: shapes do not match; got {} and {}, want (batch, m, k) and (batch, k, n)", a.shape(),
+        b.shape());
   return matmul(a, b);
 }
 

@@ -45,7 +45,7 @@ std::pair<Tensor, Tensor> ordered(Op op, const Tensor& given, int64_t dim, bool 
   return {gather(x, d, index), index};
 }
 
-// Prefix sums along dimension d, or suffix sums if `reverse`.
+// Returns the prefix sums along dimension d, or suffix sums if `reverse`.
 Tensor running_sum(const Tensor& x, int d, bool reverse, DType dtype) {
   const Tensor y = empty(x.shape(), {dtype, x.device()});
   kernels::on(x.device()).cumsum(y.view(), untracked::contiguous(x).view(), d, reverse);

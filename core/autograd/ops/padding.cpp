@@ -20,7 +20,8 @@ struct Border {
 std::vector<Border> borders(const Tensor& x, const std::vector<int64_t>& sizes) {
   check_defined("pad", x);
   check(sizes.size() % 2 == 0 && static_cast<int>(sizes.size()) <= 2 * x.ndim(),
-        "pad: want two sizes for each of {} dimensions at most; got {}", x.ndim(), sizes.size());
+        "pad: too many or odd sizes; got {1}, want two for each of at most {0} dimensions",
+        x.ndim(), sizes.size());
   std::vector<Border> all;
   for (size_t i = 0; i < sizes.size(); i += 2) {
     const int dim = x.ndim() - 1 - static_cast<int>(i / 2);
@@ -32,7 +33,7 @@ std::vector<Border> borders(const Tensor& x, const std::vector<int64_t>& sizes) 
 Tensor without_cut(const Tensor& x, const Border& b) {
   const int64_t start = std::max<int64_t>(-b.before, 0), end = std::max<int64_t>(-b.after, 0);
   check(b.size - start - end >= 0,
-        "pad: cuts off more than dimension {} has; got {} and {}, want at most {} together", b.dim,
+        "pad: crops more than dimension {} has; got {} and {}, want at most {} together", b.dim,
         b.before, b.after, b.size);
   return narrow(x, b.dim, start, b.size - start - end);
 }
@@ -51,7 +52,7 @@ Tensor constant_border(const Tensor& x, const Border& b, double value) {
 
 void check_inner(const std::string& mode, const Border& b) {
   check(b.size > 0 && b.padded() > 0,
-        "pad: nothing to take or to give in dimension {}; got {} and {} for {}", b.dim, b.before,
+        "pad: dimension {} is empty before or after padding; got {} and {} for {}", b.dim, b.before,
         b.after, b.size);
   const int64_t most = mode == "reflect" ? b.size - 1 : b.size;
   check(mode == "replicate" || std::max(b.before, b.after) <= most,
@@ -70,7 +71,7 @@ int64_t inner_place(const std::string& mode, int64_t place, int64_t size) {
 Tensor inner_border(const Tensor& given, Border b, const std::string& mode) {
   check_inner(mode, b);
   Tensor x = given;
-  if (mode == "circular") {  // a circle consists of what the crop leaves
+  if (mode == "circular") {  // a circle consists of the cropped side
     x = without_cut(x, b);
     b = {b.dim, std::max<int64_t>(b.before, 0), std::max<int64_t>(b.after, 0), x.size(b.dim)};
     check_inner(mode, b);
@@ -100,11 +101,12 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& sizes, const std::string
   const std::vector<Border> all = borders(x, sizes);
   const int n = static_cast<int>(all.size());
   check(n >= 1 && n <= 3 && (x.ndim() == n + 1 || x.ndim() == n + 2),
-        "pad: {} takes the last one, two or three dimensions, with one or two before them; got {} "
-        "sizes for {}",
+        "pad: {} pads the last one, two or three dimensions after one or two others; got {} sizes "
+        "for {}",
         mode, sizes.size(), x.shape());
   Tensor y = x;
-  // "circular" copies keep their dtype, and no list of torch has padding of three dimensions.
+  // Copies of mode "circular" keep their dtype, and torch's lists have no padding of three
+  // dimensions.
   if (mode == "replicate") apply_policy(Op::replication_pad, {&y});
   if (mode == "reflect" && n < 3) apply_policy(Op::reflection_pad, {&y});
   const PolicyScope inside(nullptr);

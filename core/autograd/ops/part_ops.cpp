@@ -91,7 +91,7 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
   const int d = normal_dim("split", dim, x.ndim());
   const int64_t whole = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
   check(whole == x.shape()[d] && std::ranges::all_of(sizes, [](int64_t n) { return n >= 0; }),
-        "split: sizes are none of dimension {} of {}; want sizes from 0 on that add up to {}", d,
+        "split: wrong sizes for dimension {} of {}; want sizes >= 0 that add up to {}", d,
         x.shape(), x.shape()[d]);
   std::vector<Tensor> parts;
   int64_t at = 0;
@@ -147,7 +147,7 @@ Tensor Tensor::operator[](int64_t index) const { return booster::select(*this, 0
 Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start, std::optional<int64_t> end,
              int64_t step) {
   check_defined("slice", x);
-  check(step >= 1, "slice: step is out of range; got {}, want at least 1 (flip turns around)",
+  check(step >= 1, "slice: step is out of range; got {}, want at least 1 (flip reverses)",
         step);
   const int d = normal_dim("slice", dim, x.ndim());
   const int64_t size = x.shape()[d];
@@ -170,7 +170,7 @@ Tensor flip(const Tensor& x, const std::vector<int64_t>& dims) {
   std::vector<int> seen;
   for (const int64_t dim : dims) {
     const int d = normal_dim_or_only("flip", dim, x.ndim());
-    check(std::ranges::find(seen, d) == seen.end(), "flip: dimension {} is named twice", dim);
+    check(std::ranges::find(seen, d) == seen.end(), "flip: dimension {} occurs twice", dim);
     seen.push_back(d);
     if (x.ndim() == 0) continue;
     std::vector<int64_t> order(static_cast<size_t>(x.shape()[d]));
@@ -180,11 +180,11 @@ Tensor flip(const Tensor& x, const std::vector<int64_t>& dims) {
   return y;
 }
 
-// Of each matrix, flattened row by row, takes every (columns + 1)-th element.
+// Takes every (columns + 1)-th element of each matrix, flattened row by row.
 Tensor diagonal(const Tensor& x, int64_t dim0, int64_t dim1) {
   check_defined("diagonal", x);
   const int a = normal_dim("diagonal", dim0, x.ndim()), b = normal_dim("diagonal", dim1, x.ndim());
-  check(a != b, "diagonal: want two dimensions; got {} twice, of {}", dim0, x.shape());
+  check(a != b, "diagonal: want two different dimensions; got {} twice, of {}", dim0, x.shape());
   const PolicyScope inside(nullptr);
   std::vector<int> order;
   for (int i = 0; i < x.ndim(); ++i)

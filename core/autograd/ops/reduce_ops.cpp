@@ -30,7 +30,7 @@ Reduced reduced_shapes(const char* op, const Tensor& x, const std::vector<int64_
   unsigned mask = dims.empty() ? ~0u : 0u;
   for (int64_t dim : dims) {
     const unsigned bit = 1u << normal_dim_or_only(op, dim, x.ndim());
-    check(!(mask & bit), "{}: dimension {} is named twice", op, dim);
+    check(!(mask & bit), "{}: dimension {} occurs twice", op, dim);
     mask |= bit;
   }
   Reduced reduced{x.shape(), {}, 1};
@@ -63,14 +63,14 @@ void note_reduction(const char* name, const Tensor& x, const Tensor& y,
     note_op(name, {x}, {y}, {{"dims", dims}, {"keep_dims", keep_dims}, {"unbiased", unbiased}});
 }
 
-// g back to x's shape and dtype, as a broadcast view where no factor changes it.
+// Returns g in x's shape and dtype, as a broadcast view where no factor changes it.
 Tensor spread(const Tensor& g, const Shape& kept, const Shape& shape, DType dtype) {
   return expand(cast(reshape(g, kept), dtype), shape);
 }
 
-// The elements that get an equal share of an extreme's gradient: those equal to it. If it is nan,
-// there are none (0 / 0 of the gradient for each, as torch's amax), or those that are nan (its
-// max).
+// The elements equal to an extreme, which get equal shares of its gradient. If it is nan, either no
+// element is equal and each gets 0 / 0 of the gradient, as torch's amax, or the nan elements are,
+// as torch's max.
 enum class NanShares { none, nan };
 
 Tensor extreme(ReduceOp kind, Op op, const Tensor& given, const std::vector<int64_t>& dims,
@@ -78,7 +78,7 @@ Tensor extreme(ReduceOp kind, Op op, const Tensor& given, const std::vector<int6
   Tensor x = given;
   const char* name = name_of(op);
   const Reduced to = reduced_shapes(name, x, dims);
-  check(to.count > 0, "{}: nothing to reduce; got shape {}", name, x.shape());
+  check(to.count > 0, "{}: no elements to reduce; got shape {}", name, x.shape());
   apply_policy(op, {&x});
   const Tensor y = reduce_to(kind, x, to.kept, x.dtype());
   const Tensor shaped = untracked::reshape(y, keep_dims ? to.kept : to.squeezed);
@@ -128,12 +128,12 @@ Tensor mean(const Tensor& given, const std::vector<int64_t>& dims, bool keep_dim
 
 namespace {
 
-// The dtype in which means of squares are computed: rounding every step to 16 bits would leave
-// little of a small spread.
+// Returns the dtype for means of squares. Rounding every step to 16 bits would lose most of a small
+// spread.
 DType wide_dtype(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
 
-// x less the first number of each run that is reduced, which changes no measure of spread: the mean
-// of numbers close to each other and far from zero would be rounded too far off.
+// Subtracts the first number of each reduced run from x. That changes no measure of spread, and
+// avoids large rounding errors in the mean of close numbers far from zero.
 Tensor from_first(const Tensor& x, const Shape& kept) {
   if (x.numel() == 0) return x;
   Tensor first = x.detach();
@@ -142,8 +142,8 @@ Tensor from_first(const Tensor& x, const Shape& kept) {
   return x - first;
 }
 
-// measure(deviations from the mean, divisor of their squares' sum) over dimensions, in the wide
-// dtype, rounded once.
+// Returns measure(deviations from the mean, divisor of their squares' sum) over dimensions,
+// computed in the wide dtype and rounded once.
 template <class F>
 Tensor spread_measure(const char* name, const Tensor& given, const std::vector<int64_t>& dims,
                       bool unbiased, bool keep_dims, F measure) {
@@ -186,7 +186,7 @@ Tensor index_of_extreme(const char* name, const Tensor& x, int64_t dim, bool kee
   check_defined(name, x);
   const int d = normal_dim_or_only(name, dim, x.ndim());
   if (x.ndim() == 0) return zeros({}, {DType::i64, x.device()});
-  check(x.shape()[d] > 0, "{}: nothing to reduce; got shape {}", name, x.shape());
+  check(x.shape()[d] > 0, "{}: no elements to reduce; got shape {}", name, x.shape());
   const Reduced to = reduced_shapes(name, x, {dim});
   Tensor index = empty(to.kept, {DType::i64, x.device()});
   kernels::on(x.device()).argmax(index.view(), x.view(), d, smallest);
@@ -257,7 +257,7 @@ Tensor argmin(const Tensor& x) { return argmin(flatten(x.detach()), 0); }
 
 namespace {
 
-// y^(1 / p) of a sum y >= 0, whose slope at 0 would be infinite: its gradient is 0 there.
+// Returns y^(1 / p) of a sum y >= 0. The gradient at y = 0 is 0, although the slope is infinite.
 Tensor root(const Tensor& y, double p) {
   const Tensor is_zero = equal(y, 0.0);
   const Tensor safe = where(is_zero, scalar(1, {y.dtype(), y.device()}), y);
@@ -281,8 +281,8 @@ Tensor norm_of(const Tensor& x, const std::vector<int64_t>& dims, double p) {
 
 namespace {
 
-// The largest |x| over dimensions, off the tape: by it x is divided before its squares are summed,
-// which overflow from 1e19 on in f32, and vanish below 1e-23. 1 where nothing can be divided by it.
+// Returns the largest |x| over dimensions, off the tape; 1 if it cannot be a divisor. Callers
+// divide x by it before summing squares, which in f32 overflow above 1e19 and vanish below 1e-23.
 Tensor size_of_largest(const Tensor& x, const std::vector<int64_t>& dims) {
   const Tensor one = scalar(1, {x.dtype(), x.device()});
   if (x.numel() == 0) return one;

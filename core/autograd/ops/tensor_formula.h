@@ -1,9 +1,9 @@
 // Evaluates the derivatives of kernels/elementwise.def on tensors: in a row's text, T is `Formula`.
-// The result is recorded, so it can be differentiated again.
+// The tape records the result, so it can be differentiated again.
 //
 // A formula may use + - * /, comparisons, `choose`, `op_(x)` for each op of the table, and the
-// slopes below. Another function of kernels/numbers/math.h that a derivative calls needs its form
-// here.
+// slopes below. Any other function of kernels/numbers/math.h that a derivative calls needs a form
+// in this file.
 #pragma once
 
 #include "core/autograd/functions.h"
@@ -87,7 +87,7 @@ inline Formula choose(const Truth& condition, const Formula& a, const Formula& b
   return Formula(where(condition.holds, x, y));
 }
 
-// exp_(x) and so on, as the kernels' functions are named.
+// Define exp_(x) and so on, with the names of the kernels' functions.
 #define UNARY(name, ...) \
   inline Formula name##_(const Formula& x) { return Formula(name(x.tensor())); }
 #define BINARY(name, ...)                                      \
@@ -97,8 +97,8 @@ inline Formula choose(const Truth& condition, const Formula& a, const Formula& b
   }
 #include "kernels/elementwise.def"
 
-// The slopes of kernels/numbers/math.h. There they are written for speed and few rounding errors in
-// f32; here from ops that have derivatives.
+// The slopes of kernels/numbers/math.h, written as ops that have derivatives. (The originals favour
+// speed and small rounding errors in f32.)
 
 inline Formula silu_slope(const Formula& x) {
   using T = Formula;
@@ -127,7 +127,7 @@ inline Formula larger_slope(const Formula& g, const Formula& a, const Formula& b
   return choose(a < b, T(0), choose(a == b, g * T(0.5), g));
 }
 
-// 0 where the exponent is 0: multiplying the infinite 0^-1 by 0 would give nan.
+// Returns 0 where the exponent is 0: multiplying the infinite 0^-1 by 0 would give nan.
 inline Formula pow_base_slope(const Formula& g, const Formula& a, const Formula& b) {
   using T = Formula;
   return choose(b == T(0), T(0), g * (b * pow_(a, b - T(1))));

@@ -1,5 +1,5 @@
-// Internal: tensors without dimensions as arguments of functions that work along one. As in torch,
-// such functions take them as vectors of one element.
+// Internal: tensors without dimensions as arguments of functions of a dimension. As in torch, such
+// functions treat them as vectors of one element.
 #pragma once
 
 #include "core/autograd/functions.h"

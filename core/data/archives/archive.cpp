@@ -22,7 +22,7 @@ constexpr size_t longest_name = 4096;
 struct Kind {
   std::string_view magic, remedy;
 };
-// A file compressed as a whole has no place to jump to.
+// A file compressed as a whole cannot be read at a position.
 constexpr Kind others[] = {
     {"\x1f\x8b", "compressed by gzip; want it unpacked (tar -xzf), or a plain tar (gunzip)"},
     {"BZh", "compressed by bzip2; want it unpacked (tar -xjf), or a plain tar (bunzip2)"},
@@ -89,7 +89,7 @@ Archive::Archive(const std::string& path) : file_(path) {
 void Archive::sort_members() {
   std::vector<ArchiveMember>& members = index_.members;
   std::ranges::stable_sort(members, {}, &ArchiveMember::name);
-  // When unpacked, the last file of a name replaces the others.
+  // Unpacking would replace earlier files of a name by the last one.
   const auto last = std::unique(members.rbegin(), members.rend(),
                                 [](const auto& a, const auto& b) { return a.name == b.name; });
   members.erase(members.begin(), last.base());
@@ -137,7 +137,7 @@ std::shared_ptr<const Archive> open_archive(const std::string& path) {
 std::vector<uint8_t> Archive::read(const ArchiveMember& member) const {
   if (member.bytes > image_limits::file_bytes)
     bad_image(path() + "/" + member.name,
-              fmt::format("file too big; got {} MB, want at most {} MB", member.bytes >> 20,
+              fmt::format("file too large; got {} MB, want at most {} MB", member.bytes >> 20,
                           image_limits::file_bytes >> 20));
   if (is_zip_) return read_zip_member(file_, member);
   std::vector<uint8_t> bytes(member.bytes);

@@ -28,7 +28,7 @@ struct ArchiveLink {
   std::string target;  // from the archive's root; "" if it leads outside
 };
 
-// A member that is not a file, a folder, or a link to a file in the archive.
+// A member that is neither a file, a folder, nor a link to a file in the archive.
 struct UnreadMember {
   std::string name;
   std::string reason;  // "devices or pipes", as in LeftOut
@@ -44,16 +44,16 @@ struct ArchiveIndex {
 
 class Archive {
  public:
-  // Throws an error of kind data, which begins with "archive 'PATH'", for a file of unknown kind,
-  // one compressed as a whole (tar.gz), and one that is cut short or damaged. Throws the same for
-  // member names that lead outside (absolute, or with "..").
+  // Reads the index. Throws an error of kind data that begins with "archive 'PATH'" for a file of
+  // unknown kind, one compressed as a whole (tar.gz), and a truncated or damaged one. Throws the
+  // same for member names that lead outside (absolute, or with "..").
   explicit Archive(const std::string& path);
 
   const std::string& path() const { return file_.path(); }
-  // Files, sorted by name; of several with one name, the last. A link to a file counts as that
-  // file.
+  // Returns the files, sorted by name. Of several with one name it returns the last. A link to a
+  // file counts as that file.
   const std::vector<ArchiveMember>& members() const { return index_.members; }
-  // Folders with an entry of their own; file names imply the others.
+  // Returns the folders that have entries. File names imply the others.
   const std::vector<std::string>& folders() const { return index_.folders; }
   const std::vector<UnreadMember>& unread() const { return index_.unread; }
   // Returns the member's bytes. Throws a bad image (image.h) if it exceeds
@@ -71,10 +71,10 @@ class Archive {
 };
 
 // Opens the archive at `path`. The last one opened stays open until its file changes or another is
-// opened. A data set that needs it in several steps thus reads the index once.
+// opened. A data set that uses it in several steps thus reads the index once.
 std::shared_ptr<const Archive> open_archive(const std::string& path);
 
-// Readers of the two kinds; offsets and sizes lie within the file. Errors as above.
+// Read the index of either kind; offsets and sizes lie within the file. Throw the errors above.
 ArchiveIndex read_tar_index(const ArchiveFile& file);
 ArchiveIndex read_zip_index(const ArchiveFile& file);
 std::vector<uint8_t> read_zip_member(const ArchiveFile& file, const ArchiveMember& member);
@@ -84,7 +84,7 @@ bool is_tar_header(const uint8_t* header);
 // Returns the name in the form of ArchiveMember::name. Throws an error of kind data if it leads
 // outside.
 std::string member_name(const ArchiveFile& file, const std::string& raw);
-// Returns where symbolic link `name` leads, from the archive's root; "" if outside.
+// Returns the target of symbolic link `name`, from the archive's root; "" if it is outside.
 std::string link_target(const std::string& name, const std::string& target);
 
 }  // namespace booster

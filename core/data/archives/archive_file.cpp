@@ -28,13 +28,13 @@ ArchiveFile::~ArchiveFile() { ::close(descriptor_); }
 
 void ArchiveFile::read(uint64_t offset, void* to, size_t bytes) const {
   if (!holds(offset, bytes))
-    fail(fmt::format("cut short; got {} bytes, want {} from {} on", size_, bytes, offset));
+    fail(fmt::format("truncated; got {} bytes, want {} from {} on", size_, bytes, offset));
   for (size_t done = 0; done < bytes;) {
     const ssize_t n = ::pread(descriptor_, static_cast<char*>(to) + done, bytes - done,
                               static_cast<off_t>(offset + done));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail(fmt::format("cannot read it: {}", std::strerror(errno)));
-    if (n == 0) fail("got shorter while it was read");
+    if (n == 0) fail("became shorter while it was read");
     done += static_cast<size_t>(n);
   }
 }

@@ -51,7 +51,7 @@ std::optional<uint64_t> number_in(const uint8_t* header, Field field) {
   return at == end || *at == ' ' || *at == 0 ? std::optional(value) : std::nullopt;
 }
 
-// What headers of type L, K or x state about the next member; "" where they state nothing.
+// The next member's facts from headers of type L, K or x; "" for absent ones.
 struct Extension {
   std::string name;
   std::string target;  // of a link
@@ -69,7 +69,7 @@ std::string read_text(const ArchiveFile& file, uint64_t offset, uint64_t bytes) 
 
 // Reads records "LENGTH KEY=VALUE\n"; LENGTH counts the whole record.
 void read_pax(const ArchiveFile& file, std::string_view text, Extension& extension) {
-  const auto damaged = [&] { file.fail("damaged: a pax header's records do not fit together"); };
+  const auto damaged = [&] { file.fail("damaged: a pax header's records are inconsistent"); };
   while (!text.empty()) {
     size_t length = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
@@ -95,7 +95,7 @@ void read_pax(const ArchiveFile& file, std::string_view text, Extension& extensi
 
 void check_holds(const ArchiveFile& file, uint64_t at, uint64_t size) {
   if (!file.holds(at, size))
-    file.fail(fmt::format("cut short; got {} bytes, want {} from {} on", file.size(), size, at));
+    file.fail(fmt::format("truncated; got {} bytes, want {} from {} on", file.size(), size, at));
 }
 
 std::string full_name(const Header& header, const Extension& extension) {
@@ -132,7 +132,7 @@ void add(const ArchiveFile& file, const Header& header, const Extension& extensi
   else if (type == '3' || type == '4' || type == '6')
     index.unread.push_back({name, "devices or pipes"});
   else
-    index.unread.push_back({name, "of a kind that only some tar programs know"});
+    index.unread.push_back({name, "of a nonstandard kind"});
 }
 
 }  // namespace
@@ -179,7 +179,7 @@ ArchiveIndex read_tar_index(const ArchiveFile& file) {
     at += padded;
   }
   if (!has_end)
-    warn(fmt::format("{}: a tar file without its end, perhaps cut short; read the {} files in it",
+    warn(fmt::format("{}: a tar file without its end, perhaps truncated; read the {} files in it",
                      file.path(), index.members.size()));
   return index;
 }

@@ -40,7 +40,7 @@ std::optional<Directory> find_directory64(const ArchiveFile& file, uint64_t end)
   if (u32(locator.data()) != locator_mark) return {};
   std::array<uint8_t, end64_bytes> record;
   file.read(u64(&locator[8]), record.data(), record.size());
-  if (u32(record.data()) != end64_mark) file.fail("damaged: no ZIP64 record where one should be");
+  if (u32(record.data()) != end64_mark) file.fail("damaged: a ZIP64 record is missing");
   return Directory{u64(&record[48]), u64(&record[40]), u64(&record[32])};
 }
 
@@ -50,14 +50,14 @@ Directory find_directory(const ArchiveFile& file) {
   file.read(file.size() - tail, bytes.data(), bytes.size());
   for (size_t at = tail + 1 - std::min<uint64_t>(tail, end_bytes); at-- > 0 && tail >= end_bytes;) {
     const uint8_t* record = &bytes[at];
-    // The comment must reach the end of the file, so that no part of it passes for the record.
+    // The comment must reach the end of the file, so that no part of it is mistaken for the record.
     if (u32(record) != end_mark || at + end_bytes + u16(record + 20) != tail) continue;
     if (u16(record + 4) != 0 || u16(record + 6) != 0)
-      file.fail("one of several parts; want a zip file in one piece");
+      file.fail("one of several parts; want a single zip file");
     if (const auto large = find_directory64(file, file.size() - tail + at)) return *large;
     return {u32(record + 16), u32(record + 12), u16(record + 10)};
   }
-  file.fail("cut short: a zip file's directory, which stands at its end, is missing");
+  file.fail("truncated: the directory at the end of the zip file is missing");
 }
 
 // Sizes and the offset of an entry that exceed 32 bits are in its extra field, in this order.
@@ -86,10 +86,10 @@ std::vector<uint8_t> inflated(const std::vector<uint8_t>& stored, uint64_t bytes
   std::vector<uint8_t> result(bytes);
   z_stream stream{};
   // A negative number of bits makes zlib read bare deflate data.
-  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) bad_image(name, "no memory to inflate it");
+  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) bad_image(name, "not enough memory to inflate it");
   stream.next_in = const_cast<uint8_t*>(stored.data());
   stream.avail_in = static_cast<uInt>(stored.size());
-  uint8_t beyond = 0;  // room for one byte too many
+  uint8_t beyond = 0;  // space for one byte more, to detect a longer result
   stream.next_out = bytes > 0 ? result.data() : &beyond;
   stream.avail_out = static_cast<uInt>(bytes > 0 ? bytes : 1);
   int state = inflate(&stream, Z_FINISH);
@@ -100,7 +100,7 @@ std::vector<uint8_t> inflated(const std::vector<uint8_t>& stored, uint64_t bytes
   }
   const uint64_t made = stream.total_out;
   inflateEnd(&stream);
-  if (made > bytes) bad_image(name, "it inflates to more than the archive says");
+  if (made > bytes) bad_image(name, "it inflates to more bytes than the archive states");
   if (state != Z_STREAM_END || made != bytes) bad_image(name, "its compressed bytes are damaged");
   return result;
 }
@@ -109,13 +109,14 @@ std::vector<uint8_t> inflated(const std::vector<uint8_t>& stored, uint64_t bytes
 
 namespace {
 
-// Unix programs keep a file's mode in the upper half of its attributes.
+// Returns true for a symbolic link. Unix programs keep a file's mode in the upper half of its
+// attributes.
 bool is_symbolic_link(const uint8_t* entry) {
   constexpr uint16_t made_on_unix = 3, kinds = 0170000, link = 0120000;
   return u16(entry + 4) >> 8 == made_on_unix && (u32(entry + 38) >> 16 & kinds) == link;
 }
 
-// The bytes of a link are its target.
+// Adds a link, whose bytes are its target.
 void add_link(const ArchiveFile& file, const ArchiveMember& member, ArchiveIndex& index) {
   constexpr uint64_t longest_target = 4096;
   try {
@@ -133,7 +134,7 @@ ArchiveIndex read_zip_index(const ArchiveFile& file) {
   const Directory directory = find_directory(file);
   if (!file.holds(directory.offset, directory.bytes) || directory.bytes > largest_index ||
       directory.entries > directory.bytes / entry_bytes)
-    file.fail("damaged: its directory does not fit into it");
+    file.fail("damaged: its directory exceeds the file");
   std::vector<uint8_t> bytes(directory.bytes);
   file.read(directory.offset, bytes.data(), bytes.size());
   ArchiveIndex index;
@@ -142,10 +143,10 @@ ArchiveIndex read_zip_index(const ArchiveFile& file) {
     const uint8_t* entry = bytes.data() + at;
     const size_t left = bytes.size() - at;
     if (left < entry_bytes || u32(entry) != entry_mark)
-      file.fail(fmt::format("damaged: entry {} of its directory is none", i));
+      file.fail(fmt::format("damaged: entry {} of its directory is invalid", i));
     const size_t name = u16(entry + 28), extra = u16(entry + 30), comment = u16(entry + 32);
     if (left - entry_bytes < name + extra + comment)
-      file.fail(fmt::format("damaged: entry {} of its directory is cut short", i));
+      file.fail(fmt::format("damaged: entry {} of its directory is truncated", i));
     const std::string raw(reinterpret_cast<const char*>(entry + entry_bytes), name);
     ArchiveMember member = {member_name(file, raw), u32(entry + 42), u32(entry + 20),
                             u32(entry + 24),        u16(entry + 10), u16(entry + 8),
@@ -158,7 +159,7 @@ ArchiveIndex read_zip_index(const ArchiveFile& file) {
       continue;
     }
     if (!file.holds(member.offset, member.stored))
-      file.fail(fmt::format("cut short: a member of {} bytes at {} is not in its {} bytes",
+      file.fail(fmt::format("truncated: a member of {} bytes at {} exceeds the file's {} bytes",
                             member.stored, member.offset, file.size()));
     if (is_symbolic_link(entry))
       add_link(file, member, index);
@@ -175,16 +176,16 @@ std::vector<uint8_t> read_zip_member(const ArchiveFile& file, const ArchiveMembe
     bad_image(name, fmt::format("compressed by method {}; want stored or deflated", member.method));
   std::array<uint8_t, local_bytes> header;
   file.read(member.offset, header.data(), header.size());
-  if (u32(header.data()) != local_mark) bad_image(name, "the archive has no member at its place");
-  // Names and extra fields here may be longer than in the directory.
+  if (u32(header.data()) != local_mark) bad_image(name, "the archive has no member at its offset");
+  // Names and extra fields may be longer in this header than in the directory.
   const uint64_t begin = member.offset + local_bytes + u16(&header[26]) + u16(&header[28]);
-  // Deflate makes bytes hardly longer, even if they do not compress.
+  // Deflate adds few bytes, even to data that do not compress.
   if (!file.holds(begin, member.stored) || member.stored > image_limits::file_bytes + (64 << 10))
-    bad_image(name, "its bytes are not all in the archive");
+    bad_image(name, "some of its bytes are missing from the archive");
   std::vector<uint8_t> stored(member.stored);
   file.read(begin, stored.data(), stored.size());
   if (member.method == method_deflate) stored = inflated(stored, member.bytes, name);
-  if (stored.size() != member.bytes) bad_image(name, "it has another size than the archive says");
+  if (stored.size() != member.bytes) bad_image(name, "its size differs from the archive's index");
   if (crc32(0, stored.data(), static_cast<uInt>(stored.size())) != member.checksum)
     bad_image(name, "its checksum is wrong");
   return stored;

@@ -21,7 +21,8 @@ constexpr int64_t alignment = 16;
 
 int64_t aligned(int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
-// Batches need similar but not equal amounts of memory: few distinct sizes let them reuse it.
+// Rounds sizes up, so that batches, which need similar amounts of memory, have few distinct sizes
+// and reuse it.
 int64_t rounded_up(int64_t bytes) {
   constexpr uint64_t least = uint64_t{1} << 16;
   return static_cast<int64_t>(std::bit_ceil(std::max(static_cast<uint64_t>(bytes), least)));
@@ -30,7 +31,7 @@ int64_t rounded_up(int64_t bytes) {
 // Lays out data in memory of unknown size: first collects all parts, then copies them.
 class Layout {
  public:
-  // The data must live until write().
+  // Adds data, which must live until write().
   template <class Numbers>
   ImageBytes add(const Numbers& numbers) {
     const auto bytes = static_cast<int64_t>(numbers.size() * sizeof(numbers[0]));
@@ -66,7 +67,7 @@ class Tables {
   Tables(size_t images, size_t rounds)
       : passes(images * rounds), results(images), largest(rounds), erasures_(images) {}
 
-  // `plan` must live until the layout is written.
+  // Adds an image. `plan` must live until the layout is written.
   void add(size_t image, const ImagePlan& plan, const uint8_t* address) {
     Picture picture = source(plan, address);
     for (size_t round = 0; round < plan.passes.size(); ++round)
@@ -119,7 +120,7 @@ class Tables {
                      .vertical = pass.vertical};
     return out;
   }
-  // Most images have the same values.
+  // Returns the place of the plan's values; reuses the last ones, since most images have the same.
   ImageBytes values_of(const ImagePlan& plan) {
     if (last_ && last_->values == plan.values) return last_values_;
     last_ = &plan;

@@ -1,6 +1,6 @@
-// A batch of images that a GPU computes from their bytes: it crops, resizes, flips, normalises and
-// erases them, bit for bit as LazyImage::write(). Workers compute the weights and supply the bytes
-// that the GPU does not have.
+// A batch of images that a GPU computes from their bytes. It crops, resizes, flips, normalises and
+// erases them, with the same bits as LazyImage::write(). Workers compute the weights and supply the
+// bytes that the GPU does not have.
 #pragma once
 
 #include "core/data/images/image.h"
@@ -19,15 +19,15 @@ class GpuBatch {
 
   // Sets one position's image; several threads may set different positions. Throws as write() does.
   void set(int64_t position, const LazyImage& image);
-  // Packs the images that were set into memory from which the GPU copies. One thread calls it once,
-  // before tensor(). The staging is null if the device is the CPU, which runs the same code in
-  // tests.
+  // Packs the images into memory for the copy to the GPU. One thread calls it once, before
+  // tensor(). The staging is null if the device is the CPU, which runs the same code in tests.
   void pack(const Staging* staging);
   // Returns (images that were set, channels, height, width) f32 on the device, without waiting.
   Tensor tensor(const Staging* staging) const;
 
  private:
-  // `address` is the whole image's on the GPU; null: the needed part is sent with the batch.
+  // `address` is the whole image's address on the GPU. Null means that the batch holds the needed
+  // part.
   struct Prepared {
     ImagePlan plan;
     const uint8_t* address = nullptr;

@@ -24,7 +24,7 @@ size_t aligned_image(size_t bytes) {
 GpuImageCache::GpuImageCache(Device gpu, size_t budget_bytes, size_t files)
     : gpu_(gpu), budget_(budget_bytes), left_(budget_bytes), entries_(files) {}
 
-// The allocator reuses this memory only for work queued after the kernels that read it.
+// Frees the memory; the allocator reuses it only for work queued after the kernels that read it.
 GpuImageCache::~GpuImageCache() {
   for (const Slab& slab : slabs_) release(gpu_, slab.data, slab.bytes, MemoryTag::data);
 }
@@ -71,7 +71,8 @@ uint8_t* GpuImageCache::take(size_t bytes) {
   return slab.data + std::exchange(slab.used, slab.used + bytes);
 }
 
-// Returns false beyond the budget, or if the GPU has no more memory; then it is not asked again.
+// Adds a slab. Returns false beyond the budget, or if the GPU has no more memory; then it never
+// tries again.
 bool GpuImageCache::add_slab(size_t least) {
   const size_t bytes = std::min(std::max(least, slab_bytes), left_);
   if (bytes < least) return false;
@@ -93,8 +94,8 @@ void GpuImageCache::say_full() {
   size_t bytes = 0;
   for (const Slab& slab : slabs_) bytes += slab.bytes;
   warn(
-      fmt::format("images: no more room on cuda:{}; {} of {} are kept there, in {} MiB of the {} "
-                  "that they may take; others come from the host",
+      fmt::format("images: no more space on cuda:{}; it keeps {} of {} images, in {} of at most {} "
+                  "MiB; the others come from the host",
                   int{gpu_.index}, kept_, entries_.size(), bytes >> 20, budget_ >> 20));
 }
 

@@ -1,5 +1,5 @@
-// Decoded images in a GPU's memory, up to a budget. As in images/image_cache.h, the first ones are
-// kept for good. Thread-safe.
+// Decoded images in a GPU's memory, up to a budget. As in images/image_cache.h, it never evicts the
+// first ones. Thread-safe.
 #pragma once
 
 #include "core/data/images/image.h"
@@ -25,10 +25,10 @@ class GpuImageCache {
     int width, height, channels;
   };
   Device device() const { return gpu_; }
-  // Returns nothing if the image is not cached.
+  // Returns the image's place, or nothing if it is not cached.
   std::optional<Kept> find(size_t file) const;
-  // Copies the image to the GPU if there is room. Returns nothing if there is none, or while
-  // another thread copies it. Prints one line for the user the first time that room runs out.
+  // Copies the image to the GPU if there is space. Returns nothing if there is none, or while
+  // another thread copies it. Prints one line for the user when space first runs out.
   std::optional<Kept> offer(size_t file, const Image& image);
 
  private:
@@ -41,7 +41,7 @@ class GpuImageCache {
   struct Slab {
     uint8_t* data;
     size_t bytes, used;
-    std::shared_ptr<kernels::Event> from;  // when kernels queued earlier have stopped using it
+    std::shared_ptr<kernels::Event> from;  // when kernels queued earlier no longer use it
   };
   uint8_t* take(size_t bytes);
   bool add_slab(size_t least);

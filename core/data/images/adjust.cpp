@@ -9,7 +9,7 @@
 namespace booster {
 namespace {
 
-// Pillow's luma, by ITU-R 601 with 16 fraction bits.
+// Returns Pillow's luma, by ITU-R 601 with 16 fraction bits.
 uint8_t luma(const uint8_t* rgb) {
   return static_cast<uint8_t>((rgb[0] * 19595 + rgb[1] * 38470 + rgb[2] * 7471 + 0x8000) >> 16);
 }
@@ -27,7 +27,7 @@ uint8_t blended(uint8_t from, uint8_t to, float factor) {
   return static_cast<uint8_t>(std::clamp(value, 0.0f, 255.0f));
 }
 
-// `from(i)` is byte i of the degenerate image.
+// Blends with the degenerate image, whose byte i is from(i).
 template <class From>
 void blend(Image& image, double factor, From&& from) {
   if (factor == 1) return;

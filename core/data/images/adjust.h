@@ -6,8 +6,9 @@
 
 namespace booster {
 
-// Interpolates between a degenerate image (factor 0) and the image itself (1), or extrapolates
-// beyond. The degenerate image is, in this order: black; grey; uniform, of the mean grey; smoothed.
+// Interpolate between a degenerate image (factor 0) and the image itself (1), or extrapolate
+// beyond. The degenerate images of these functions, in order: black; grey; uniform mean grey;
+// smoothed.
 Image adjust_brightness(Image image, double factor);
 Image adjust_color(Image image, double factor);
 Image adjust_contrast(Image image, double factor);

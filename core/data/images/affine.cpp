@@ -28,7 +28,7 @@ bool is_inside(const Image& image, int64_t x, int64_t y) {
   return x >= 0 && x < image.width() && y >= 0 && y < image.height();
 }
 
-// For each axis separately: positions are accumulated in double from the first pixel on.
+// Returns the source positions along one axis, accumulated in double from the first pixel on.
 std::vector<int> sources(double first, double step, int count, int size) {
   std::vector<int> from(static_cast<size_t>(count), -1);
   double at = first + step * 0.5;
@@ -100,7 +100,8 @@ Image bilinear(const Image& image, const AffineMap& m, uint8_t fill) {
   return out;
 }
 
-// Python's round(x, 15), which rounds the exact decimal digits of x; x * 1e15 would be inexact.
+// Returns Python's round(x, 15), which rounds the exact decimal digits of x; x * 1e15 would be
+// inexact.
 double to_15_digits(double x) {
   const std::string digits = fmt::format("{:.15f}", x);
   double rounded = 0;
@@ -116,7 +117,7 @@ Image affine(const Image& image, const AffineMap& map, AffineFilter filter, uint
 }
 
 AffineMap rotation(double degrees, int width, int height) {
-  // In Pillow's order; another order would change the last digits.
+  // In Pillow's order, because another order would change the last digits.
   const double turn = std::fmod(degrees, 360);
   const double angle = -((turn < 0 ? turn + 360 : turn) * (std::numbers::pi / 180));
   const double cosine = to_15_digits(std::cos(angle)), sine = to_15_digits(std::sin(angle));

@@ -10,7 +10,7 @@ namespace booster {
 namespace {
 
 // Hue, saturation and value in bytes. The hue circle has 255 steps, truncated. Intermediate results
-// are f32 where Pillow's are: the last bits decide where a step ends.
+// are f32 where Pillow's are, because the last bits decide where a step ends.
 struct Hsv {
   uint8_t hue = 0, saturation = 0, value = 0;
 };

@@ -19,7 +19,7 @@ namespace booster {
 
 void Image::reshape(int width, int height, int channels) {
   check(width > 0 && height > 0 && (channels == 1 || channels == 3),
-        "image: no such size; got {} x {} with {} channels, want at least 1 x 1 with 1 or 3", width,
+        "image: wrong size; got {} x {} with {} channels, want at least 1 x 1 with 1 or 3", width,
         height, channels);
   const size_t wanted = size_t(width) * height * channels + slack;
   if (wanted > capacity_) {
@@ -39,7 +39,7 @@ void bad_image(const std::string& name, const std::string& reason) {
 void check_image_size(const std::string& name, int64_t width, int64_t height) {
   using namespace image_limits;
   if (width < 1 || height < 1 || width > side || height > side)
-    bad_image(name, fmt::format("size out of range; got {} x {}, want 1 to {} a side", width,
+    bad_image(name, fmt::format("size out of range; got {} x {}, want 1 to {} per side", width,
                                 height, side));
   if (width * height > pixels)
     bad_image(name, fmt::format("too many pixels; got {} x {}, want at most {} megapixels", width,
@@ -91,7 +91,7 @@ class File {
       bad_image(path, "not a regular file");
     const auto size = static_cast<size_t>(status.st_size);
     if (size > image_limits::file_bytes)
-      bad_image(path, fmt::format("file too big; got {} MB, want at most {} MB", size >> 20,
+      bad_image(path, fmt::format("file too large; got {} MB, want at most {} MB", size >> 20,
                                   image_limits::file_bytes >> 20));
     return size;
   }

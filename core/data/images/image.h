@@ -1,8 +1,8 @@
 // Image: 8-bit pixels in memory, decoded from files.
 //
-// Decoding trusts nothing. It detects the format from the content and checks sizes in the header
-// before it allocates pixels. Any damage that the decoders report becomes an error that names the
-// file. Distinct images may be used from distinct threads.
+// Decoding does not trust its input. It detects the format from the content and checks sizes in the
+// header before it allocates pixels. Any damage that the decoders report becomes an error that
+// names the file. Distinct images may be used from distinct threads.
 #pragma once
 
 #include <array>
@@ -38,8 +38,8 @@ class Image {
   // Changes the size; contents become undefined. Memory is reused if it is large enough.
   void reshape(int width, int height, int channels);
 
-  // Bytes after the last pixel that may be read and written, so that a pixel of three bytes can be
-  // copied as four.
+  // Readable and writable bytes after the last pixel, so that a pixel of three bytes can be copied
+  // as four.
   static constexpr size_t slack = 32;
 
  private:
@@ -57,7 +57,7 @@ struct Box {
   friend bool operator==(const Box&, const Box&) = default;
 };
 
-// How affine() takes a value between pixels (affine.h).
+// How affine() interpolates between pixels (affine.h).
 enum class AffineFilter { nearest, bilinear };
 
 // How padded() fills the border (padding.h), by torchvision's names. The row 1 2 3 4 with two
@@ -96,12 +96,12 @@ struct DecodeOptions {
 // Decodes a JPEG (libjpeg-turbo: slow integer DCT, fancy upsampling) or a PNG, detected from the
 // content, as Pillow does. Grey stays one channel, CMYK becomes RGB, palettes are expanded, alpha
 // is dropped. 16-bit samples keep the high byte, but grey ones without alpha are scaled (Pillow
-// clips them). `name` is for messages. For anything else it throws an error of kind data that
-// starts with "bad image 'NAME'".
+// clips them). `name` is for messages. Throws an error of kind data that starts with "bad image
+// 'NAME'" for all other content.
 Image decode_image(std::span<const uint8_t> file, const std::string& name,
                    const DecodeOptions& options = {});
 
-// As decode_image, from a file, which must be a regular file.
+// Reads a regular file; otherwise as decode_image.
 Image load_image(const std::string& path, const DecodeOptions& options = {});
 
 // Encodes a JPEG with libjpeg's quality 1..100 (4:2:0 colour); returns the file's bytes.
@@ -109,10 +109,10 @@ std::string encode_jpeg(const Image& image, int quality = 90);
 
 // --- An image with pending changes
 //
-// Transforms only record what to do. When the pixels are needed, the required region is traced back
-// through all steps, and only that region is computed. A crop after a resize thus costs only what
-// it keeps. The pixels are as if each step were computed in full. One object is for one thread;
-// distinct objects may share a source.
+// Transforms only record their work. When the pixels are needed, the image computes only the region
+// that the result requires. A crop after a resize thus computes only the kept pixels. The pixels
+// equal those of computing each step in full. One object is for one thread; distinct objects may
+// share a source.
 
 struct ImagePlan;   // image_plan.h: the pending work as plain data
 struct PixelView;   // resize.h
@@ -126,9 +126,9 @@ struct ErasedBox {
 
 class LazyImage {
  public:
-  // `name` is for messages.
+  // Starts from `source`. `name` is for messages.
   LazyImage(std::shared_ptr<const Image> source, std::string name);
-  // `pixels` are the image's if they are already on the host, else null.
+  // Starts from `stored`. `pixels` are its pixels if they are already on the host, else null.
   LazyImage(std::shared_ptr<const StoredImage> stored, std::shared_ptr<const Image> pixels,
             std::string name);
 
@@ -139,20 +139,20 @@ class LazyImage {
 
   // Throws an error of kind data, naming the image, if the result is too large.
   void resize(int width, int height, Interpolation interpolation);
-  // `box` must be within the image.
+  // Crops to `box`, which must be within the image.
   void crop(const Box& box);
   // Adds black pixels at each side.
   void pad(int left, int top, int right, int bottom);
   void flip_horizontal();
-  // Grey becomes three equal channels.
+  // Repeats grey in three equal channels.
   void repeat_grey();
-  // Makes values floats, byte / 255, from here on.
+  // Converts bytes to floats, byte / 255.
   void to_tensor();
-  // value -> (value - mean) / std in f32; one mean and std per channel, or one for all.
+  // Normalises: (value - mean) / std in f32, with one mean and std per channel, or one for all.
   void normalize(const std::vector<double>& mean, const std::vector<double>& std);
 
   // Replaces the tensor's values in `box`, which must be within the image: one value per channel,
-  // or channels x height x width of the box. No change of geometry may follow; normalize() also
+  // or channels x height x width of the box. Changes of geometry may not follow; normalize() also
   // applies to these values.
   void erase(const Box& box, std::vector<float> values);
   // Computes the pixels now and continues with the result of `change`.
@@ -162,7 +162,7 @@ class LazyImage {
   Image pixels() const;
   // Writes channels() x height() x width() floats in that order; requires to_tensor.
   void write(float* out) const;
-  // Returns the same work as a plan, computing only the weights; requires to_tensor.
+  // Returns the same work as a plan; computes only the weights. Requires to_tensor.
   ImagePlan plan() const;
 
  private:

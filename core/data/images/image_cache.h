@@ -1,5 +1,5 @@
-// Decoded images in memory, up to a budget. The first images are kept for good: access is random
-// and every epoch needs all images, so eviction would gain nothing. Thread-safe.
+// Decoded images in memory, up to a budget. It never evicts the first images: access is random and
+// every epoch needs all images, so eviction has no benefit. Thread-safe.
 #pragma once
 
 #include "core/data/images/image.h"
@@ -14,12 +14,12 @@ class ImageCache {
  public:
   ImageCache(size_t budget_bytes, size_t files) : left_(budget_bytes), images_(files) {}
 
-  // Null if it is not cached.
+  // Returns the image; null if it is not cached.
   std::shared_ptr<const Image> find(size_t file) const {
     std::lock_guard lock(mutex_);
     return images_[file];
   }
-  // Keeps the image if there is room.
+  // Keeps the image if there is space.
   void offer(size_t file, const std::shared_ptr<const Image>& image) {
     std::lock_guard lock(mutex_);
     if (images_[file] || image->bytes() > left_) return;

@@ -1,5 +1,5 @@
-// The pending work of a lazy image, as plain data that other code can carry out. It describes what
-// LazyImage::write() computes.
+// The pending work of a lazy image, as plain data that other code can execute. It describes the
+// computation of LazyImage::write().
 #pragma once
 
 #include "core/data/images/image.h"
@@ -12,8 +12,8 @@
 namespace booster {
 
 struct ImagePlan {
-  // Resizes along one axis, again to bytes. Output i along that axis is made of `count` inputs from
-  // first[i] on, with weights of resample_bits fraction bits.
+  // Resizes along one axis, again to bytes. Output i along that axis is the weighted sum of `count`
+  // inputs from first[i] on; weights have resample_bits fraction bits.
   struct Pass {
     bool vertical;
     int rows, columns;  // of the output
@@ -25,8 +25,8 @@ struct ImagePlan {
   int source_width = 0, source_channels = 1;  // rows have no gaps
   Box part;                                   // of the source: the input of the first pass
   std::vector<Pass> passes;                   // each reads the previous one's whole output
-  // The final image is the last output, or `part` without passes. It is flipped, grey is repeated
-  // in all channels, each byte is mapped by `values`; then `erased` is applied in order.
+  // The final image is the last output, or `part` if there are no passes. These steps follow: flip,
+  // repetition of grey in all channels, mapping of each byte by `values`, and `erased` in order.
   bool is_flipped = false;
   int channels = 1;
   std::array<std::array<float, 256>, 3> values;

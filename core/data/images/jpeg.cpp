@@ -28,7 +28,8 @@ void leave(j_common_ptr info) {
   longjmp(frame->escape, 1);
 }
 
-// These concern metadata; the pixels are intact. Every other warning means damage.
+// Returns true for warnings about metadata, which leave the pixels intact. Every other warning
+// means damage.
 bool is_harmless(int code) {
   return code == JWRN_ADOBE_XFORM || code == JWRN_JFIF_MAJOR || code == JWRN_NOT_SEQUENTIAL;
 }
@@ -52,8 +53,8 @@ struct Decoder {
   int64_t scanned_pixels;
 };
 
-// Called for every row of blocks in every scan. Progressive files may hold thousands of scans that
-// cost a few bytes each:
+// Limits the work; called for every row of blocks in every scan. Progressive files may hold
+// thousands of scans that cost a few bytes each:
 // https://libjpeg-turbo.org/pmwiki/uploads/About/TwoIssueswiththeJPEGStandard.pdf
 void limit_scans(j_common_ptr common) {
   auto* info = reinterpret_cast<j_decompress_ptr>(common);
@@ -63,7 +64,7 @@ void limit_scans(j_common_ptr common) {
       decoder->scanned_pixels <= image_limits::scanned_pixels)
     return;
   std::snprintf(decoder->frame.message, JMSG_LENGTH_MAX,
-                "too many scans; got %d of %u x %u, want at most %d and a second's work",
+                "too many scans; got %d of %u x %u, want at most %d and a second of work",
                 info->input_scan_number, info->image_width, info->image_height,
                 image_limits::scans);
   longjmp(decoder->frame.escape, 1);
@@ -80,7 +81,8 @@ bool read_header(Decoder& decoder, std::span<const uint8_t> file, bool want_exif
   return true;
 }
 
-// As in Pillow: inks are stored inverted (Adobe's convention), and black scales the others.
+// Converts as Pillow does: inks are stored inverted (Adobe's convention), and black scales the
+// others.
 void cmyk_to_rgb(const uint8_t* in, uint8_t* out, int width) {
   for (int x = 0; x < width; ++x, in += 4, out += 3)
     for (int c = 0; c < 3; ++c) {
@@ -108,7 +110,7 @@ void read_cmyk_rows(j_decompress_ptr info, Image& image, uint8_t* row) {
   }
 }
 
-// `cmyk_row` holds one row of four channels; null for three channels or fewer.
+// Reads the pixels. `cmyk_row` holds one row of four channels; null for three channels or fewer.
 bool read_pixels(Decoder& decoder, Image& image, uint8_t* cmyk_row) {
   if (setjmp(decoder.frame.escape)) return false;
   j_decompress_ptr info = &decoder.info;

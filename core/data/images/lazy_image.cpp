@@ -34,7 +34,7 @@ const Image& LazyImage::source() const {
 }
 
 void LazyImage::resize(int width, int height, Interpolation interpolation) {
-  check(!is_tensor_, "Resize: '{}' is a tensor already; want it before ToTensor", name_);
+  check(!is_tensor_, "Resize: '{}' is already a tensor; want Resize before ToTensor", name_);
   if (int64_t{width} * height > image_limits::pixels)
     bad_image(name_, fmt::format("too many pixels after Resize; got {} x {}, want at most {} "
                                  "megapixels",
@@ -51,7 +51,7 @@ void LazyImage::crop(const Box& box) {
 }
 
 void LazyImage::pad(int left, int top, int right, int bottom) {
-  check(!is_tensor_, "pad: '{}' is a tensor already; want it before ToTensor", name_);
+  check(!is_tensor_, "pad: '{}' is already a tensor; want pad before ToTensor", name_);
   const Image inner = pixels();
   auto padded = std::make_shared<Image>(inner.width() + left + right, inner.height() + top + bottom,
                                         inner.channels());
@@ -72,17 +72,18 @@ void LazyImage::repeat_grey() {
 }
 
 void LazyImage::check_not_erased(const char* what) const {
-  check(erased_.empty(), "{}: parts of '{}' are erased already; want it before RandomErasing", what,
-        name_);
+  check(erased_.empty(), "{0}: parts of '{1}' are already erased; want {0} before RandomErasing",
+        what, name_);
 }
 
 void LazyImage::change_pixels(const std::function<Image(Image pixels)>& change) {
-  check(!is_tensor_, "transform: '{}' is a tensor already; want it before ToTensor", name_);
+  check(!is_tensor_, "transform: '{}' is already a tensor; want the transform before ToTensor",
+        name_);
   *this = LazyImage(std::make_shared<Image>(change(pixels())), std::move(name_));
 }
 
 void LazyImage::erase(const Box& box, std::vector<float> values) {
-  check(is_tensor_, "erase: '{}' is still pixels; want ToTensor before it", name_);
+  check(is_tensor_, "erase: '{}' is not yet a tensor; want ToTensor before it", name_);
   const bool within = box.left >= 0 && box.top >= 0 && box.width > 0 && box.height > 0 &&
                       box.left + box.width <= width() && box.top + box.height <= height();
   check(within, "erase: box is not within '{}'; got {} x {} at ({}, {}), want within {} x {}",
@@ -90,24 +91,24 @@ void LazyImage::erase(const Box& box, std::vector<float> values) {
   const auto each = static_cast<size_t>(channels());
   const size_t whole = each * static_cast<size_t>(box.width) * static_cast<size_t>(box.height);
   check(values.size() == each || values.size() == whole,
-        "erase: values do not fit the box; got {}, want {} or {}", values.size(), each, whole);
+        "erase: wrong number of values for the box; got {}, want {} or {}", values.size(), each,
+        whole);
   erased_.push_back({box, std::move(values)});
 }
 
 void LazyImage::to_tensor() {
-  check(!is_tensor_, "ToTensor: '{}' is a tensor already; want it once", name_);
+  check(!is_tensor_, "ToTensor: '{}' is already a tensor; want ToTensor once", name_);
   is_tensor_ = true;
   for (int byte = 0; byte < 256; ++byte)
     for (auto& values : values_) values[byte] = static_cast<float>(byte) / 255.0f;
 }
 
 void LazyImage::normalize(const std::vector<double>& mean, const std::vector<double>& std) {
-  check(is_tensor_, "Normalize: '{}' is still pixels; want ToTensor before it", name_);
-  check(
-      mean.size() == 1 || static_cast<int>(mean.size()) == channels(),
-      "Normalize: '{}' has another number of channels; got {} means for {} channels, want Gray2RGB "
-      "before it",
-      name_, mean.size(), channels());
+  check(is_tensor_, "Normalize: '{}' is not yet a tensor; want ToTensor before it", name_);
+  check(mean.size() == 1 || static_cast<int>(mean.size()) == channels(),
+        "Normalize: '{}' has a different number of channels; got {} means for {} channels, want "
+        "Gray2RGB before it",
+        name_, mean.size(), channels());
   for (size_t c = 0; c < values_.size(); ++c) {
     const auto m = static_cast<float>(mean[c < mean.size() ? c : 0]);
     const auto s = static_cast<float>(std[c < std.size() ? c : 0]);
@@ -190,7 +191,7 @@ void copy_row(const uint8_t* from, uint8_t* to, int width, int from_channels, in
 
 using Values = std::array<std::array<float, 256>, 3>;
 
-// `step` is 3 or -3; planes are `area` floats apart.
+// Writes a row of pixels. `step` is 3 or -3; planes are `area` floats apart.
 void write_rgb_row(const uint8_t* from, int step, int width, const Values& values, float* out,
                    size_t area) {
   for (int x = 0; x < width; ++x, from += step) {
@@ -227,7 +228,7 @@ void LazyImage::settle() {
   flipped_ = false;
 }
 
-// Plans what region() would compute.
+// Plans the computation of region().
 void LazyImage::plan_region(size_t stages, const Box& need, ImagePlan& plan) const {
   if (stages == 0) {
     plan.part = need;
@@ -274,7 +275,7 @@ void LazyImage::write_erased(float* out) const {
 }
 
 void LazyImage::check_is_tensor() const {
-  check(is_tensor_, "dataset: '{}' is still pixels; want ToTensor in its transform", name_);
+  check(is_tensor_, "dataset: '{}' is not yet a tensor; want ToTensor in its transform", name_);
 }
 
 void LazyImage::write(float* out) const {

@@ -26,8 +26,8 @@ class TiffReader {
   bool little_;
 };
 
-// The size in bytes of an integer of this TIFF type; 0 for other types. A single unsigned byte does
-// not count, as in Pillow.
+// Returns the size in bytes of an integer of this TIFF type; 0 for other types. A single unsigned
+// byte does not count, as in Pillow.
 size_t whole_number_bytes(uint32_t type) {
   enum : uint32_t { u16 = 3, u32 = 4, i8 = 6, i16 = 8, i32 = 9 };
   if (type == i8) return 1;
@@ -72,7 +72,7 @@ Image upright(const Image& image, int orientation) {
   Image out(transposed ? height : width, transposed ? width : height, channels);
   for (int y = 0; y < out.height(); ++y)
     for (int x = 0; x < out.width(); ++x) {
-      // The stored position of pixel (x, y) of the upright image.
+      // The stored position of the upright image's pixel (x, y).
       int from_x = transposed ? y : x;
       int from_y = transposed ? x : y;
       if (mirror_x) from_x = width - 1 - from_x;

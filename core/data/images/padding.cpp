@@ -8,7 +8,7 @@
 namespace booster {
 namespace {
 
-// Returns the pixel of 0 ... n - 1 shown at `at`, which may lie outside; -1: the fill.
+// Returns the index 0 ... n - 1 of the pixel shown at `at`, which may lie outside; -1 for the fill.
 int source_of(int at, int n, PaddingMode mode) {
   if (at >= 0 && at < n) return at;
   switch (mode) {
@@ -29,13 +29,15 @@ int source_of(int at, int n, PaddingMode mode) {
 
 void check_arguments(const Image& image, const Borders& borders, const Fill& fill) {
   check(std::min({borders.left, borders.top, borders.right, borders.bottom}) >= 0,
-        "padding: a border is below 0; got {}, {}, {}, {}, want 0 or more (crop cuts off)",
+        "padding: a border is below 0; got {}, {}, {}, {}, want 0 or more (use crop to remove "
+        "pixels)",
         borders.left, borders.top, borders.right, borders.bottom);
   const auto [least, most] = std::ranges::minmax(fill.values);
-  check(least >= 0 && most <= 255, "padding: fill is no byte; got {}, want 0 to 255",
+  check(least >= 0 && most <= 255, "padding: fill is not a byte; got {}, want 0 to 255",
         least < 0 ? least : most);
-  check(!fill.is_color || image.channels() == 3,
-        "padding: a colour does not fill a grey image; want one number, or Gray2RGB before it");
+  check(
+      !fill.is_color || image.channels() == 3,
+      "padding: a grey image cannot have a colour as fill; want one number, or Gray2RGB before it");
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace booster {
 namespace {
 
-// As in jpeg.cpp: libpng leaves a failed call by longjmp, so its state is plain.
+// libpng leaves a failed call by longjmp, so its state is plain, as in jpeg.cpp.
 struct PngDecoder {
   png_structp png;
   png_infop info;
@@ -27,7 +27,8 @@ void leave(png_structp png, png_const_charp message) {
   longjmp(decoder->escape, 1);
 }
 
-// libpng's warnings concern metadata only; damaged pixels and bad checksums are errors.
+// Ignores libpng's warnings, which concern only metadata; damaged pixels and bad checksums are
+// errors.
 void ignore_warning(png_structp, png_const_charp) {}
 
 void read_bytes(png_structp png, png_bytep to, size_t n) {
@@ -124,13 +125,13 @@ class PngReader {
     check_image_size(name_, width, height);
     const size_t raw = png_get_rowbytes(decoder_.png, decoder_.info) * height;
     if (raw > image_limits::memory)
-      bad_image(name_, fmt::format("too much data; got {} MB when unpacked, want at most {} MB",
+      bad_image(name_, fmt::format("too much data; got {} MB unpacked, want at most {} MB",
                                    raw >> 20, image_limits::memory >> 20));
     if (!set_conversions(decoder_)) bad_image(name_, decoder_.message);
     Image image(static_cast<int>(width), static_cast<int>(height),
                 png_get_channels(decoder_.png, decoder_.info));
     if (png_get_rowbytes(decoder_.png, decoder_.info) != image.row_bytes())
-      bad_image(name_, "its pixels are of a kind that is not supported");
+      bad_image(name_, "its pixel format is not supported");
     if (!read_png_pixels(decoder_, image)) bad_image(name_, decoder_.message);
     return image;
   }

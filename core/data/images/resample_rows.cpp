@@ -76,7 +76,7 @@ AVX2 inline void store_pixels(__m256i sum, uint8_t* upper, uint8_t* lower) {
   std::memcpy(lower, &b, bytes);
 }
 
-// `fixed` is the number of weights if known at compile time, else 0.
+// Returns a weighted sum. `fixed` is the number of weights if known at compile time, else 0.
 template <int fixed>
 AVX2 inline __m256i weighted_sum(const uint8_t* upper, const uint8_t* lower, const int32_t* weights,
                                  int any_count) {

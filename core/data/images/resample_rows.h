@@ -1,5 +1,5 @@
 // The inner loops of resizing, compiled for several instruction sets; the best is selected when the
-// library is loaded. The arithmetic is on integers: all give the same bits. Thread-safe.
+// library is loaded. Integer arithmetic gives the same bits in all of them. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,8 @@ struct HorizontalPass {
 };
 
 void resample_rows_grey(const HorizontalPass& pass);
-// Reads up to 16 bytes from the start of each pixel: into the following pixels or Image::slack.
+// The following function reads up to 16 bytes from the start of each pixel, so also following
+// pixels or Image::slack.
 void resample_rows_rgb(const HorizontalPass& pass);
 
 // out[i] = weighted sum of byte i of `count` rows that start at `in`, `stride` bytes apart.

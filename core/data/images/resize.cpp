@@ -68,7 +68,7 @@ void Taps::compute(int in_size, int out_size, Interpolation interpolation, int b
 }
 
 // Gives all outputs the same number of weights, so that the passes run without branches. Surplus
-// weights are zeros, for inputs that are needed anyway.
+// weights are zeros for inputs that are needed in any case.
 void Taps::compute_weights(double scale, int in_size, Interpolation interpolation, int begin) {
   const double filter_scale = std::max(scale, 1.0);
   const double support = radius(interpolation) * filter_scale;
@@ -162,8 +162,8 @@ Image resize(const Image& image, int width, int height, Interpolation interpolat
 
 Image resize(const Image& image, int width, int height, Interpolation interpolation,
              const Box& box) {
-  check(width > 0 && height > 0, "resize: no such size; got {} x {}, want at least 1 x 1", width,
-        height);
+  check(width > 0 && height > 0, "resize: size out of range; got {} x {}, want at least 1 x 1",
+        width, height);
   check(box.left >= 0 && box.top >= 0 && box.width > 0 && box.height > 0 &&
             box.left + int64_t{box.width} <= image.width() &&
             box.top + int64_t{box.height} <= image.height(),

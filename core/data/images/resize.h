@@ -1,9 +1,9 @@
 // Antialiased resizing that gives Pillow's pixels, bit for bit.
 //
 // Makes two passes, each with weights in 22-bit fixed point, each rounded and clamped to 8 bits.
-// The horizontal pass comes first, unless the height shrinks by more than twice the pixels that the
-// width shrinks by (as in Pillow since version 13). A pass that does not change a size is skipped.
-// Any part of a result can be computed separately, at the cost of only that part. Thread-safe.
+// The horizontal pass comes first, unless the height loses more than twice as many pixels as the
+// width (as in Pillow since version 13). A pass that does not change a size is skipped. Any part of
+// a result can be computed separately, at the cost of only that part. Thread-safe.
 #pragma once
 
 #include "core/data/images/image.h"
@@ -34,7 +34,7 @@ class Taps {
   int shrinks_by() const { return shrinks_by_; }
   int outputs() const { return outputs_; }
   int count() const { return count_; }
-  // The range of inputs that the outputs need.
+  // Return the range of inputs that the outputs need.
   int input_begin() const { return input_begin_; }
   int input_end() const { return input_end_; }
   const int* first() const { return first_.data(); }
@@ -49,7 +49,7 @@ class Taps {
   std::vector<double> raw_;
 };
 
-// Whether the pass along y comes first.
+// Returns whether the pass along y comes first.
 bool vertical_first(const Taps& x, const Taps& y);
 
 // A window of an image: `data` points to the pixel (left, top).

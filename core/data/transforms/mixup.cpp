@@ -25,7 +25,8 @@ Tensor reversed(const Tensor& x) {
 // Returns the part of the images that a mix changes.
 Tensor part_of(const Tensor& image, const Mixup::Mix& mix) {
   if (!mix.box) return image;
-  check(image.ndim() == 4, "Mixup: CutMix wants images (n, channels, height, width); got {}",
+  check(image.ndim() == 4,
+        "Mixup: wrong shape for CutMix; got {}, want images (n, channels, height, width)",
         image.shape());
   return untracked::narrow(untracked::narrow(image, 2, mix.box->top, mix.box->height), 3,
                            mix.box->left, mix.box->width);
@@ -43,13 +44,13 @@ void blend(Tensor part, const Tensor& partners, const Mixup::Mix& mix) {
     part.mul_(mix.lam).add_(partners, 1 - mix.lam);
 }
 
-// For one side: the clipped range of this length around a drawn centre.
+// Draws, for one side, a range of this length around a random centre; clips it to the side.
 std::pair<int, int> clipped_part(int side, int length, RandomStream& random) {
   const int centre = static_cast<int>(random.below(side));
   return {std::clamp(centre - length / 2, 0, side), std::clamp(centre + (length + 1) / 2, 0, side)};
 }
 
-// For one side: a range of drawn length and place.
+// Draws a range of random length and place for one side.
 std::pair<int, int> whole_part(int side, std::pair<double, double> minmax, RandomStream& random) {
   const int low = static_cast<int>(side * minmax.first);
   const int high = static_cast<int>(side * minmax.second);
@@ -64,7 +65,7 @@ MixupMode mixup_mode(const std::string& name) {
   if (name == "batch") return MixupMode::batch;
   if (name == "pair") return MixupMode::pair;
   if (name == "elem") return MixupMode::elem;
-  fail("Mixup: no such mode; got '{}'{}", name, legal_names(name, {"batch", "pair", "elem"}));
+  fail("Mixup: unknown mode; got '{}'{}", name, legal_names(name, {"batch", "pair", "elem"}));
 }
 
 Mixup::Mixup(MixupOptions options) : options_(options) {
@@ -72,7 +73,8 @@ Mixup::Mixup(MixupOptions options) : options_(options) {
         "Mixup: alpha out of range; got {} and {} for CutMix, want 0 or more", options.mixup_alpha,
         options.cutmix_alpha);
   check(options.mixup_alpha > 0 || options.cutmix_alpha > 0 || options.cutmix_minmax,
-        "Mixup: nothing to mix by; got mixup_alpha 0 and cutmix_alpha 0, want one of them above 0");
+        "Mixup: mixup and CutMix are both off; got mixup_alpha 0 and cutmix_alpha 0, want one of "
+        "them above 0");
   if (const auto& minmax = options.cutmix_minmax)
     check(minmax->first >= 0 && minmax->first < minmax->second && minmax->second <= 1,
           "Mixup: cutmix_minmax out of range; got {} and {}, want 0 <= min < max <= 1",
@@ -96,7 +98,7 @@ Box Mixup::moved_box(double lam, int width, int height, RandomStream& random) co
   return {left, top, right - left, bottom - top};
 }
 
-// With cutmix_minmax the rectangle alone determines the share.
+// Draws a rectangle. With cutmix_minmax only the rectangle determines the share.
 Mixup::Mix Mixup::cut(int width, int height, RandomStream& random) const {
   const double alpha = options_.cutmix_minmax ? 1 : options_.cutmix_alpha;
   Mix mix{.lam = random.beta(alpha, alpha)};
@@ -136,8 +138,8 @@ void Mixup::mix(Tensor image, const Mix& mix) {
 
 void Mixup::mix(Tensor image, const std::vector<Mix>& mixes) {
   const auto n = static_cast<int64_t>(mixes.size());
-  check(image.ndim() > 0 && image.size(0) == n, "Mixup: want a mix for each sample; got {} for {}",
-        n, image.shape());
+  check(image.ndim() > 0 && image.size(0) == n,
+        "Mixup: wrong number of mixes; got {} for {} samples", n, image.shape());
   const Tensor partners = reversed(image);
   for (int64_t i = 0; i < n; ++i) {
     const Mix& mix = mixes[static_cast<size_t>(i)];
@@ -149,13 +151,13 @@ void Mixup::mix(Tensor image, const std::vector<Mix>& mixes) {
 
 Tensor Mixup::targets(const Tensor& label, const std::vector<Mix>& mixes) const {
   check(label.ndim() == 1 && !is_floating(label.dtype()),
-        "Mixup: labels do not fit; got {} {}, want class numbers (n,)", name_of(label.dtype()),
+        "Mixup: wrong labels; got {} {}, want class numbers (n,)", name_of(label.dtype()),
         label.shape());
   check(label.size(0) == static_cast<int64_t>(mixes.size()),
-        "Mixup: want a mix for each label; got {} for {}", mixes.size(), label.shape());
+        "Mixup: wrong number of mixes; got {} for {} labels", mixes.size(), label.shape());
   const std::vector<int64_t> classes = label.to_vector<int64_t>();
   const int64_t count = options_.num_classes;
-  // In f32 and in timm's order.
+  // Computed in f32 and in timm's order.
   const auto off = static_cast<float>(options_.label_smoothing / static_cast<double>(count));
   const auto on = static_cast<float>(1 - options_.label_smoothing +
                                      options_.label_smoothing / static_cast<double>(count));
@@ -165,7 +167,7 @@ Tensor Mixup::targets(const Tensor& label, const std::vector<Mix>& mixes) const 
     const double lam = mixes[row].lam;
     const auto own = static_cast<float>(lam), others = static_cast<float>(1 - lam);
     const int64_t mine = classes[row], other = classes[n - 1 - row];
-    check(mine >= 0 && mine < count, "Mixup: label is no class; got {} in row {}, want 0 to {}",
+    check(mine >= 0 && mine < count, "Mixup: label is not a class; got {} in row {}, want 0 to {}",
           mine, row, count - 1);
     if (other < 0 || other >= count) continue;  // reported in its own row
     float* value = &values[row * static_cast<size_t>(count)];

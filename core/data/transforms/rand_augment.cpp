@@ -16,8 +16,8 @@ struct Place {
   int width, height;
 };
 
-// The value of the magnitude's bin between `first` and `last`, in f32 as torch.linspace computes
-// it: from the nearer end.
+// Returns the value of the magnitude's bin between `first` and `last`, in f32 as torch.linspace
+// computes it: from the nearer end.
 double bin(const RandAugmentOptions& options, double first, double last) {
   const int bins = options.num_magnitude_bins, i = options.magnitude;
   const auto begin = static_cast<float>(first), end = static_cast<float>(last);
@@ -100,7 +100,7 @@ const Row& row_named(const std::string& name) {
     if (name == row.name) return row;
     names.push_back(row.name);
   }
-  fail("RandAugment: no such operation; got {}{}", name, legal_names(name, names));
+  fail("RandAugment: unknown operation; got {}{}", name, legal_names(name, names));
 }
 
 }  // namespace
@@ -108,7 +108,7 @@ const Row& row_named(const std::string& name) {
 AffineFilter affine_filter(const std::string& name) {
   if (name == "nearest") return AffineFilter::nearest;
   if (name == "bilinear") return AffineFilter::bilinear;
-  fail("RandAugment: no such interpolation; got '{}'{}", name,
+  fail("RandAugment: unknown interpolation; got '{}'{}", name,
        legal_names(name, {"nearest", "bilinear"}));
 }
 

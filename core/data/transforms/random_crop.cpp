@@ -11,8 +11,8 @@ namespace booster {
 RandomCrop::RandomCrop(ImageSize size, RandomCropOptions options) : size_(size), options_(options) {
   check(size.height >= 1 && size.width >= 1 && size.height <= image_limits::side &&
             size.width <= image_limits::side,
-        "RandomCrop: size out of range; got {} x {}, want 1 to {} a side", size.height, size.width,
-        image_limits::side);
+        "RandomCrop: size out of range; got {} x {}, want 1 to {} per side", size.height,
+        size.width, image_limits::side);
   const Borders& border = options.padding;
   const auto [least, most] =
       std::minmax({border.left, border.top, border.right, border.bottom});
@@ -21,7 +21,8 @@ RandomCrop::RandomCrop(ImageSize size, RandomCropOptions options) : size_(size),
         image_limits::side);
 }
 
-// Pads the width before the height, as torchvision does: a border mirrors what is already there.
+// Pads the width before the height, as torchvision does, because the height's border mirrors the
+// padded rows.
 void RandomCrop::pad(LazyImage& image) const {
   const auto add = [&](const Borders& borders) {
     if (!borders.left && !borders.top && !borders.right && !borders.bottom) return;
@@ -39,10 +40,11 @@ void RandomCrop::apply(LazyImage& image, RandomStream& random) const {
   pad(image);
   const int free_y = image.height() - size_.height, free_x = image.width() - size_.width;
   if (free_y < 0 || free_x < 0)
-    bad_image(image.name(),
-              fmt::format("smaller than the part that RandomCrop takes; got {} x {}, want {} x {} "
-                          "at least, or pad_if_needed",
-                          image.width(), image.height(), size_.width, size_.height));
+    bad_image(
+        image.name(),
+        fmt::format(
+            "smaller than RandomCrop's part; got {} x {}, want at least {} x {}, or pad_if_needed",
+            image.width(), image.height(), size_.width, size_.height));
   if (free_y == 0 && free_x == 0) return;
   const int top = static_cast<int>(random.below(free_y + 1));
   const int left = static_cast<int>(random.below(free_x + 1));

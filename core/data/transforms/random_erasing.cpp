@@ -40,7 +40,7 @@ ErasingMode erasing_mode(const std::string& name) {
   if (name == "const") return ErasingMode::zero;
   if (name == "rand") return ErasingMode::color;
   if (name == "pixel") return ErasingMode::pixel;
-  fail("RandomErasing: no such mode; got '{}'{}", name,
+  fail("RandomErasing: unknown mode; got '{}'{}", name,
        legal_names(name, {"const", "rand", "pixel"}));
 }
 

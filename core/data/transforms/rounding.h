@@ -5,7 +5,7 @@
 
 namespace booster {
 
-// Half to even.
+// Rounds half to even.
 inline int rounded(double x) { return static_cast<int>(std::nearbyint(x)); }
 
 }  // namespace booster

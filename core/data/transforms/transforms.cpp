@@ -13,7 +13,7 @@ namespace {
 void check_size(const char* what, ImageSize size) {
   check(size.height >= 1 && size.width >= 1 && size.height <= image_limits::side &&
             size.width <= image_limits::side,
-        "{}: size out of range; got {} x {}, want 1 to {} a side", what, size.height, size.width,
+        "{}: size out of range; got {} x {}, want 1 to {} per side", what, size.height, size.width,
         image_limits::side);
 }
 
@@ -122,8 +122,8 @@ void Gray2RGB::apply(LazyImage& image, RandomStream&) const { image.repeat_grey(
 Normalize::Normalize(std::vector<double> mean, std::vector<double> std)
     : mean_(std::move(mean)), std_(std::move(std)) {
   check(mean_.size() == std_.size() && (mean_.size() == 1 || mean_.size() == 3),
-        "Normalize: want 1 or 3 means and as many deviations; got {} and {}", mean_.size(),
-        std_.size());
+        "Normalize: wrong numbers of means and deviations; got {} and {}, want 1 or 3 of each",
+        mean_.size(), std_.size());
   for (double s : std_) check(s > 0, "Normalize: std out of range; got {}, want more than 0", s);
 }
 

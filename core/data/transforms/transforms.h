@@ -21,7 +21,7 @@ namespace booster {
 class Transform {
  public:
   virtual ~Transform() = default;
-  // `random` is the sample's own stream.
+  // Applies the transform. `random` is the sample's own stream.
   virtual void apply(LazyImage& image, RandomStream& random) const = 0;
 };
 
@@ -76,8 +76,8 @@ struct RandomResizedCropOptions {
   Interpolation interpolation = Interpolation::bilinear;
 };
 
-// Crops a part of random area and aspect ratio and resizes it. If ten draws do not fit, takes the
-// largest central part with a legal aspect ratio.
+// Crops a part of random area and aspect ratio and resizes it. If ten draws exceed the image, takes
+// the largest central part with a legal aspect ratio.
 class RandomResizedCrop : public Transform {
  public:
   explicit RandomResizedCrop(ImageSize size, RandomResizedCropOptions options = {});
@@ -117,7 +117,8 @@ class ToTensor : public Transform {
   void apply(LazyImage& image, RandomStream& random) const override;
 };
 
-// Repeats grey images in three equal channels; others do not change. Use before or after ToTensor.
+// Repeats grey images in three equal channels; colour images do not change. Use before or after
+// ToTensor.
 class Gray2RGB : public Transform {
  public:
   void apply(LazyImage& image, RandomStream& random) const override;
@@ -174,9 +175,9 @@ class ColorJitter : public Transform {
   std::array<std::array<double, 2>, 4> ranges_;
 };
 
-// --- RandAugment (Cubuk et al., 2020) as in torchvision, with Pillow's results on images: num_ops
-// operations drawn from fourteen, all of one magnitude. Use before ToTensor. Immutable: many
-// threads may use one at the same time.
+// --- RandAugment (Cubuk et al., 2020) as in torchvision, with Pillow's results on images. It
+// applies num_ops random operations of fourteen, all of one magnitude. Use before ToTensor.
+// Immutable: many threads may use one at the same time.
 //
 //   Compose(RandomResizedCrop(224), RandomHorizontalFlip(), RandAugment(), ToTensor(), ...);
 
@@ -205,7 +206,7 @@ class RandAugment : public Transform {
   };
   // Draws the operations for an image of this size.
   std::vector<Operation> draw(int width, int height, RandomStream& random) const;
-  // Throws for any other name.
+  // Applies an operation. Throws for an unknown name.
   Image applied(const Operation& operation, Image image) const;
 
  private:
@@ -219,7 +220,7 @@ class RandAugment : public Transform {
 
 struct RandomCropOptions {
   Borders padding = {};
-  bool pad_if_needed = false;  // pads a side that is too short by its shortfall at both ends
+  bool pad_if_needed = false;  // pads a too short side at both ends by its shortfall
   Fill fill = 0;               // for PaddingMode::constant
   PaddingMode padding_mode = PaddingMode::constant;
 };
@@ -227,8 +228,8 @@ struct RandomCropOptions {
 class RandomCrop : public Transform {
  public:
   explicit RandomCrop(ImageSize size, RandomCropOptions options = {});
-  // An image smaller than the part, even after padding, is a bad image. If it pads, use before
-  // ToTensor.
+  // Crops. An image smaller than the part, even after padding, is a bad image. If it pads, use it
+  // before ToTensor.
   void apply(LazyImage& image, RandomStream& random) const override;
 
  private:
@@ -243,13 +244,13 @@ class RandomCrop : public Transform {
 //
 //   Compose(..., ToTensor(), Gray2RGB(), Normalize(mean, std), RandomErasing({.p = 0.25}));
 
-// What fills the rectangle, in the tensor's values: after Normalize, 0 is the mean.
+// Fill of the rectangle, in the tensor's values: after Normalize, 0 is the mean.
 enum class ErasingMode {
   zero,   // 0; "const"
   color,  // one normal value per channel; "rand"
   pixel,  // one normal value per element; "pixel"
 };
-// Returns the mode of timm's name, above; throws with the legal names otherwise.
+// Returns the mode with this name of timm's; throws with the legal names otherwise.
 ErasingMode erasing_mode(const std::string& name);
 
 struct RandomErasingOptions {
@@ -267,8 +268,9 @@ class RandomErasing : public Transform {
  public:
   explicit RandomErasing(RandomErasingOptions options = {});
   void apply(LazyImage& image, RandomStream& random) const override;
-  // Draws the rectangles for an image of this size. A rectangle that does not fit in ten draws is
-  // dropped. As in timm and torchvision, rectangles are smaller than the image in both directions.
+  // Draws the rectangles for an image of this size. Drops a rectangle after ten draws that exceed
+  // the image. As in timm and torchvision, rectangles are smaller than the image in both
+  // directions.
   std::vector<Box> draw(int width, int height, RandomStream& random) const;
 
  private:
@@ -277,8 +279,8 @@ class RandomErasing : public Transform {
 
 // --- mixup (Zhang et al., 2018) and CutMix (Yun et al., 2019) of a batch with itself in reverse
 // order, as timm's Mixup: sample i is mixed with sample n - 1 - i. There is one draw for the batch,
-// for each such pair or for each sample. Labels become class probabilities, which cross_entropy
-// takes. Immutable.
+// for each such pair or for each sample. Labels become class probabilities for cross_entropy.
+// Immutable.
 //
 //   auto mixup = std::make_shared<Mixup>(MixupOptions{.mixup_alpha = 0.8, .cutmix_alpha = 1,
 //                                                     .num_classes = 101});
@@ -311,22 +313,22 @@ class Mixup : public BatchTransform {
 
   struct Mix {
     double lam = 1;               // the share of a sample's own label; 1: not mixed
-    std::optional<Box> box = {};  // what CutMix takes from the partner; none: mixup
+    std::optional<Box> box = {};  // CutMix's rectangle; none: mixup
   };
   Mix draw(int width, int height, RandomStream& random) const;
-  // Draws one mix for each of n samples, as the mode says. In mode pair the middle sample of an odd
+  // Draws one mix for each of n samples, by the mode. In mode pair the middle sample of an odd
   // batch has no partner and is not mixed.
   std::vector<Mix> draw(int64_t n, int width, int height, RandomStream& random) const;
-  // In-place: x becomes lam x + (1 - lam) reversed x, or x with the box copied from reversed x.
-  // `image` is floating; a box needs (n, channels, height, width).
+  // Mixes in-place: x becomes lam x + (1 - lam) reversed x, or x with the box copied from reversed
+  // x. `image` is floating; a box needs (n, channels, height, width).
   static void mix(Tensor image, const Mix& mix);
-  // As above, with one mix per sample.
+  // The same with one mix per sample.
   static void mix(Tensor image, const std::vector<Mix>& mixes);
   // Returns probabilities (n, classes) f32 on the labels' device, for labels (n): lam for a
   // sample's own class, 1 - lam for its partner's, both smoothed. Throws for a label outside the
   // classes.
   Tensor targets(const Tensor& label, const std::vector<Mix>& mixes) const;
-  // As above, with one share for all.
+  // The same with one share for all.
   Tensor targets(const Tensor& label, double lam) const;
 
   Batch apply(Batch batch, uint64_t epoch, RandomStream& random) const override;

@@ -30,7 +30,7 @@ Tensor softmax_of_rows(const Tensor& x, Op op, DType result) {
                 });
 }
 
-// A contiguous tensor (outer, n, inner) as (outer, inner, n), for the CPU's kernel.
+// Returns a contiguous tensor (outer, n, inner) as (outer, inner, n), for the CPU's kernel.
 kernels::View columns_of(const Tensor& x, int d) {
   kernels::View view = x.view();
   const int64_t n = x.size(d), inner = x.view().strides[d];
@@ -43,8 +43,8 @@ kernels::View columns_of(const Tensor& x, int d) {
   return view;
 }
 
-// Whether the CPU's kernel takes x as columns. Where it returns false, x's rows need no copy, or
-// few long columns are faster as rows.
+// Returns true if the CPU's kernel takes x as columns. Otherwise x's rows need no copy, or few long
+// columns are faster as rows.
 bool runs_on_columns(const Tensor& x, int d) {
   if (x.device().type != DeviceType::cpu || x.numel() == 0 || x.size(d) == 1) return false;
   int64_t inner = 1;
@@ -113,7 +113,7 @@ Tensor product(const Tensor& a, const Tensor& b) {
 void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   arguments::floating("linear_gelu", "weight", weight);
   if (x.ndim() < 1 || weight.ndim() != 2 || x.shape().back() != weight.size(1))
-    fail("linear_gelu: sizes do not fit; got x {} and weight {}, want (..., in) and (out, in)",
+    fail("linear_gelu: sizes do not match; got x {} and weight {}, want (..., in) and (out, in)",
          x.shape(), weight.shape());
   arguments::same_dtype("linear_gelu", "weight", weight, x);
   arguments::same_dtype("linear_gelu", "bias", bias, x);
@@ -123,8 +123,8 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 }  // namespace
 
 Tensor linear_gelu(const Tensor& input, const Tensor& matrix, const Tensor& offset, GeluForm form) {
-  // A policy that classifies gelu may run it in another dtype than the product, and a LinearMethod
-  // replaces the product itself: in both cases gelu must be a separate step.
+  // gelu must be a separate step in two cases: a policy may run it in another dtype than the
+  // product, and a LinearMethod replaces the product.
   const OpPolicy* policy = current_policy();
   const Op activation = form == GeluForm::erf ? Op::gelu : Op::gelu_tanh;
   if (policy && ((*policy)[activation] != OpClass::untouched || policy->linear_method))
@@ -148,8 +148,7 @@ Tensor linear_gelu(const Tensor& input, const Tensor& matrix, const Tensor& offs
   const Tensor z = empty({count, weight.size(0)}, options), y = empty_like(z);
   table.linear(z.view(), rows.view(), weight.view(), bias.view());
   table.bias_gelu(y.view(), z.view(), {}, tanh_form);
-  // dz = g gelu'(z); dx = dz W, dW = dz^T x, dbias = column sums of dz, computed in the pass that
-  // writes dz
+  // dz = g gelu'(z); dx = dz W, dW = dz^T x, dbias = column sums of dz (in the pass that writes dz)
   const Tensor activated = untracked::reshape(y, shape);
   if (op_recorder) [[unlikely]]
     note_op("linear_gelu", {x, weight, bias}, {activated}, {{"tanh", tanh_form}});

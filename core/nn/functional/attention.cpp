@@ -22,7 +22,7 @@ std::shared_ptr<const AttentionMethod> current_method() {
 AttentionCall call_for(const Tensor& q, const Tensor& k, const AttentionOptions& options,
                        const AttentionMethod& method) {
   arguments::probability("attention", "dropout", options.dropout);
-  check(options.dropout < 1, "attention: dropout leaves nothing; got {}, want less than 1",
+  check(options.dropout < 1, "attention: dropout is out of range; got {}, want less than 1",
         options.dropout);
   const Shape scores = {q.size(0), q.size(1), q.size(2), k.size(2)};
   AttentionCall call{options.mask.defined() ? options.mask.detach() : Tensor(),
@@ -36,11 +36,10 @@ AttentionCall call_for(const Tensor& q, const Tensor& k, const AttentionOptions&
            scores);
     check(is_floating(mask.dtype()) || mask.dtype() == DType::boolean,
           "attention: mask has the wrong dtype; got {}, want a floating one (added) or bool (true "
-          "where a key is seen)",
+          "for visible keys)",
           name_of(mask.dtype()));
     check(!mask.requires_grad() || &method == plain_attention().get(),
-          "attention: mask requires a gradient where ranks have some of the tokens each; want a "
-          "constant");
+          "attention: mask requires a gradient, but ranks share the tokens; want a constant mask");
   }
   if (options.dropout > 0) {
     const int64_t each = (scores.numel() + 3) / 4 * 4;  // each run starts at a block of four
@@ -59,13 +58,13 @@ void check_heads(const Tensor& q, const Tensor& k, const Tensor& v) {
   if (!fits)
     fail(
         "attention: shapes differ; got q {}, k {}, v {}, want equal batch, heads and head size, "
-        "and as many keys as values",
+        "and equally many keys and values",
         q.shape(), k.shape(), v.shape());
   arguments::same_dtype("attention", "k", k, q);
   arguments::same_dtype("attention", "v", v, q);
 }
 
-// The kernels need each head's values contiguous.
+// Makes each head's values contiguous, as the kernels require.
 Tensor dense_heads(const Tensor& x) {
   return x.strides()[3] == 1 || x.size(3) == 1 ? x : untracked::contiguous(x);
 }
@@ -79,12 +78,13 @@ Tensor part_of(const Tensor& qkv, int which) {
 
 namespace {
 
-// Query i sees the last `window` of the keys 0 ... i.
+// Turns the window into a mask: query i sees the last `window` of the keys 0 ... i.
 AttentionOptions with_window_as_mask(AttentionOptions options, int64_t queries, const Tensor& k,
                                      int64_t keys) {
-  check(options.window >= 0, "attention: window; got {}, want 0 or more", options.window);
+  check(options.window >= 0, "attention: window is out of range; got {}, want 0 or more",
+        options.window);
   if (options.window == 0) return options;
-  check(options.causal, "attention: a window wants causal = true");
+  check(options.causal, "attention: a window needs causal = true");
   if (options.window < keys) {
     const NoGradGuard no_grad;
     const Tensor all = ones({queries, keys}, {DType::f32, k.device()});
@@ -99,8 +99,8 @@ AttentionOptions with_window_as_mask(AttentionOptions options, int64_t queries, 
   return options;
 }
 
-// Attention with fewer heads of keys: one call for the first head of queries of each, one for the
-// second, and so on. Nothing is copied but the result.
+// Computes attention with fewer heads of keys: one call for the first head of queries of each, one
+// for the second, and so on. It copies only the result.
 Tensor grouped_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                          const AttentionOptions& options) {
   const int64_t keys = k.size(1), each = q.size(1) / keys;
@@ -119,7 +119,7 @@ Tensor grouped_attention(const Tensor& q, const Tensor& k, const Tensor& v,
 
 }  // namespace
 
-// (batch, heads, tokens, size), stored as (batch, tokens, heads, size).
+// Returns a tensor (batch, heads, tokens, size), stored as (batch, tokens, heads, size).
 Tensor heads_like(const Tensor& x) {
   const Tensor memory =
       empty({x.size(0), x.size(2), x.size(1), x.size(3)}, {x.dtype(), x.device()});
@@ -148,8 +148,8 @@ AttentionResult AttentionMethod::forward(const Tensor& q, const Tensor& k, const
   return result;
 }
 
-// With p the probabilities and s the scores: dv = p^T g, dp = g v^T,
-// ds = p (dp - sum over keys of g out), dq = scale ds k, dk = scale ds^T q.
+// Computes the gradients, with p the probabilities and s the scores: dv = p^T g, dp = g v^T, ds = p
+// (dp - sum over keys of g out), dq = scale ds k, dk = scale ds^T q.
 void AttentionMethod::backward(const Tensor& dq, const Tensor& dk, const Tensor& dv,
                                const Tensor& g, const Tensor& q, const Tensor& k, const Tensor& v,
                                const AttentionResult& result, const AttentionCall& call) const {

@@ -9,7 +9,8 @@
 namespace booster {
 namespace {
 
-// (batch, heads, queries, keys), which the kernels compute block by block; 0 for hidden keys.
+// Returns the probabilities (batch, heads, queries, keys), which the kernels compute block by
+// block; 0 for hidden keys.
 Tensor probabilities(const Tensor& q, const Tensor& k, const AttentionCall& call) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const Tensor product = matmul(mul(q, call.scale), transpose(k, -2, -1));
@@ -18,11 +19,11 @@ Tensor probabilities(const Tensor& q, const Tensor& k, const AttentionCall& call
     const Tensor all = ones({scores.size(-2), scores.size(-1)}, {scores.dtype(), scores.device()});
     scores = masked_fill(scores, equal(tril(all), 0.0), -infinity);
   }
-  // A query that sees no key has no probabilities; softmax of only -infinity would give nan.
+  // A query without visible keys has no probabilities; softmax of only -infinity would give nan.
   return masked_fill(softmax(scores, -1), equal(amax(scores, {-1}, true), -infinity), 0);
 }
 
-// As in the kernels: 0 where dropout drops a probability, 1 / (1 - dropout) elsewhere.
+// Returns the kernels' factors: 0 where dropout drops a probability, 1 / (1 - dropout) elsewhere.
 Tensor kept(const Tensor& like, const AttentionCall& call) {
   const Tensor keep = empty_like(like);
   kernels::on(like.device())

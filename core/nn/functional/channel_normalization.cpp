@@ -26,12 +26,12 @@ void check_channels(const char* op, const Tensor& x, const Tensor& weight, const
 
 Tensor dense(const Tensor& x) { return x.defined() ? untracked::contiguous(x) : x; }
 
-// batch_norm's images: the GPU's kernels take planes only.
+// Returns batch_norm's images as kernels take them; the GPU's take only planes.
 Tensor as_kernels_take(const Tensor& x) {
   return x.device() == Device{} ? untracked::dense(x) : untracked::contiguous(x);
 }
 
-// Memory for the gradient of an optional parameter, if it is wanted.
+// Returns memory for the gradient of an optional parameter, if it is wanted.
 Tensor room_for(const Gradients& d, int i, const Saved& parameter) {
   return d.wanted(i) ? empty_like(parameter.get()) : Tensor();
 }
@@ -46,7 +46,7 @@ void check_running(const Tensor& x, const Tensor& mean, const Tensor& var, bool 
         training ? ", or neither" : " outside training");
 }
 
-// Running statistics as kernels need them: dense, in f32 or f64.
+// Returns running statistics as kernels need them: dense, in f32 or f64.
 Tensor kernel_statistics(const Tensor& running) {
   if (!running.defined() || !is_16_bit(running.dtype())) return dense(running);
   return untracked::cast(running, DType::f32);
@@ -63,12 +63,13 @@ void update(Tensor running, const Tensor& updated) {
   }
 }
 
-// Each batch once, also where a checkpoint runs it again.
+// Returns true if the call updates running statistics: each batch once, even if a checkpoint runs
+// it again.
 bool updates_running(const BatchNormOptions& options) {
   return options.training && !is_second_run();
 }
 
-// A call of batch_norm or batch_norm_relu: arguments as the kernels take them, room for results.
+// A call of batch_norm or batch_norm_relu: arguments as the kernels take them, memory for results.
 struct BatchNormCall {
   Tensor x, gamma, beta;             // under the policy; on the tape
   Tensor values, scale, shift;       // the same, dense
@@ -118,7 +119,8 @@ BatchNormCall::BatchNormCall(const Tensor& input, const Tensor& running_mean,
   y = empty_in_order_of(values, x.dtype());
 }
 
-// True if relu, and a sum before it, would take a result of batch_norm as it is, unseen.
+// Returns true if relu, and a sum before it, would read batch_norm's result without a cast or an
+// observer.
 bool relu_takes_any() {
   const OpPolicy* policy = current_policy();
   const auto takes_any = [&](Op op) { return (*policy)[op] == OpClass::untouched; };
@@ -126,7 +128,7 @@ bool relu_takes_any() {
          (!policy || (takes_any(Op::relu) && takes_any(Op::add) && !policy->asks_who_made));
 }
 
-// What the kernel with relu is written for.
+// Returns true if the kernel with relu supports the call.
 bool is_fused(const BatchNormCall& call, const Tensor& residual) {
   const bool fits = !residual.defined() ||
                     (residual.shape() == call.x.shape() && residual.dtype() == call.x.dtype() &&
@@ -134,8 +136,8 @@ bool is_fused(const BatchNormCall& call, const Tensor& residual) {
   return fits && !call.is_empty() && call.x.device() == Device{} && is_channels_last(call.values);
 }
 
-// With h = (x - mean) rstd: dweight = sum of g h, dbias = sum of g, and dx = g weight rstd, less
-// its part along 1 and h in training, where the statistics depend on x.
+// Normalises. The gradients, with h = (x - mean) rstd: dweight = sum of g h, dbias = sum of g, dx =
+// g weight rstd. In training, where the statistics depend on x, dx loses its parts along 1 and h.
 Tensor normalized(const BatchNormCall& call) {
   if (!call.is_empty())
     kernels::on(call.x.device())
@@ -164,8 +166,8 @@ Tensor normalized(const BatchNormCall& call) {
                 });
 }
 
-// The same of relu(normalized + residual): g counts where that is above zero, and is the residual's
-// gradient there.
+// Does the same for relu(normalized + residual). g counts where the sum is above zero, and is the
+// residual's gradient there.
 Tensor normalized_with_relu(const BatchNormCall& call, const Tensor& residual) {
   const Tensor added =
       residual.defined() ? untracked::dense_in_order_of(call.values, residual) : Tensor();
@@ -232,7 +234,7 @@ Tensor group_norm(const Tensor& input, int64_t groups, const Tensor& weight, con
   kernels::on(x.device())
       .group_norm(y.view(), mean.view(), rstd.view(), values.view(), scale.view(), shift.view(),
                   groups, eps);
-  // As layer_norm's, over each group, with u = g weight of the channel.
+  // The formula is layer_norm's, over each group, with u = g weight of the channel.
   if (op_recorder) [[unlikely]]
     note_op("group_norm", {x, gamma, beta}, {y}, {{"groups", groups}, {"eps", eps}});
   return record(y, "group_norm", {x, gamma, beta},

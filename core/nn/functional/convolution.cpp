@@ -41,15 +41,15 @@ Tensor zeros_or_room(const Shape& shape, TensorOptions options, bool empty_sum) 
   return empty_sum ? zeros(shape, options) : empty(shape, options);
 }
 
-// Returns memory in x's order. On a GPU, adjacent windows that do not overlap are one product,
-// whose result is channels-last (kernels/cuda/products/patch_convolution.h).
+// Returns memory in x's order. On a GPU, a convolution by adjacent windows without overlap is one
+// product with a channels-last result (kernels/cuda/products/patch_convolution.h).
 Tensor room_for(const Tensor& x, const Shape& shape, const kernels::Window2d& window) {
   const TensorOptions options{x.dtype(), x.device()};
   const bool is_product = x.device().type == DeviceType::cuda && kernels::are_patches(window);
   return is_product ? empty_channels_last(shape, options) : empty_in_order_of(x, shape, options);
 }
 
-// In Paddle, a convolution with a bias is two ops, each with its own dtype.
+// Returns true if the bias is a separate op with its own dtype, as in Paddle.
 bool adds_bias_apart(const Tensor& bias) {
   const OpPolicy* policy = current_policy();
   return bias.defined() && policy && policy->bias_apart && policy->device == bias.device().type;
@@ -115,7 +115,7 @@ Size2d transposed_size(const Tensor& x, const kernels::Window2d& window, Size2d 
   for (int i = 0; i < 2; ++i) {
     const int64_t stride = window.stride[i], dilation = window.dilation[i];
     check(window.kernel[i] > 0 && stride > 0 && dilation > 0 && window.padding[i] >= 0,
-          "conv_transpose2d: bad window; got kernel {}, stride {}, dilation {}, padding {}",
+          "conv_transpose2d: wrong window; got kernel {}, stride {}, dilation {}, padding {}",
           window.kernel[i], stride, dilation, window.padding[i]);
     check(added[i] >= 0 && (added[i] < stride || added[i] < dilation),
           "conv_transpose2d: output_padding is out of range; got {}, want less than stride {} or "
@@ -123,7 +123,7 @@ Size2d transposed_size(const Tensor& x, const kernels::Window2d& window, Size2d 
           added[i], stride, dilation);
     size[i] = (x.size(2 + i) - 1) * stride - 2 * window.padding[i] +
               dilation * (window.kernel[i] - 1) + added[i] + 1;
-    check(size[i] > 0, "conv_transpose2d: nothing is left of a side of {}; got padding {}",
+    check(size[i] > 0, "conv_transpose2d: padding removes a whole side of {}; got padding {}",
           x.size(2 + i), window.padding[i]);
   }
   return {size[0], size[1]};
@@ -135,8 +135,9 @@ void check_transposed(const Tensor& x, const Tensor& weight, const Tensor& bias,
   arguments::same_dtype(op, "weight", weight, x);
   arguments::same_dtype(op, "bias", bias, x);
   if (x.ndim() != 4 || weight.ndim() != 4)
-    fail("{}: want x (n, c, h, w) and weight (c, out / groups, kh, kw); got {} and {}", op,
-         x.shape(), weight.shape());
+    fail(
+        "{}: wrong shapes; got {} and {}, want x (n, c, h, w) and weight (c, out / groups, kh, kw)",
+        op, x.shape(), weight.shape());
   check(groups > 0 && x.size(1) % groups == 0,
         "{}: groups do not divide the channels; got {} groups for {}", op, groups, x.size(1));
   check(weight.size(0) == x.size(1), "{}: channels differ; got x {} and weight {}", op, x.shape(),
@@ -144,7 +145,7 @@ void check_transposed(const Tensor& x, const Tensor& weight, const Tensor& bias,
   arguments::optional_shape(op, "bias", bias, {weight.size(1) * groups});
 }
 
-// Appends the lines of zeros to x that a convolution of the result would have more than x.
+// Appends lines of zeros to x, which a convolution of the result would have in addition.
 Tensor with_lines_for(const Tensor& x, Size2d size, const kernels::Window2d& window) {
   int64_t more[2];
   const int64_t sides[2] = {size.height, size.width};
@@ -160,14 +161,14 @@ Tensor along_channels(const Tensor& vector) {
   return untracked::reshape(vector, {1, vector.numel(), 1, 1});
 }
 
-// What spread_windows needs in addition to its tensors.
+// Arguments of spread_windows besides its tensors.
 struct Transposed {
   Size2d size;
   kernels::Window2d window;
   DType dw_dtype, db_dtype;  // of the gradients
 };
 
-// The kernel of conv2d's input gradient as a function of its own, and the bias.
+// Runs the kernel of conv2d's input gradient as a separate function, and adds the bias.
 Tensor spread_windows(const Tensor& x, const Tensor& weight, const Tensor& bias,
                       const Transposed& how) {
   const Tensor image = untracked::contiguous(x), kernel = untracked::contiguous(weight);
@@ -228,12 +229,12 @@ Tensor conv_transpose2d(const Tensor& input, const Tensor& filter, const Tensor&
   return y;
 }
 
-// Signals are images of height 1.
+// Convolves signals as images of height 1.
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv1dOptions options) {
   arguments::floating("conv1d", "x", x);
   check(x.ndim() == 3 && weight.defined() && weight.ndim() == 3,
-        "conv1d: want x (n, channels, length) and weight (out, channels / groups, kernel); got {} "
-        "and {}",
+        "conv1d: wrong shapes; got {} and {}, want x (n, channels, length) and weight (out, "
+        "channels / groups, kernel)",
         x.shape(), weight.defined() ? weight.shape() : Shape{});
   const Tensor y = conv2d(unsqueeze(x, 2), unsqueeze(weight, 2), bias,
                           {.stride = {1, options.stride},

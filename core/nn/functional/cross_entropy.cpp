@@ -46,8 +46,8 @@ Shape loss_shape(const Tensor& x) {
 // Returns the class numbers of all rows, checked against the logits' shape.
 Tensor class_numbers(const char* op, const Tensor& target, const Tensor& x) {
   if (target.shape() != loss_shape(x))
-    fail("{}: target does not fit; got {} beside {}, want {}", op, target.shape(), x.shape(),
-         loss_shape(x));
+    fail("{}: target has the wrong shape; got {} for logits {}, want {}", op, target.shape(),
+         x.shape(), loss_shape(x));
   return untracked::reshape(arguments::indices(op, "target", target), {target.numel()});
 }
 
@@ -63,8 +63,7 @@ void check_weight(const char* op, const Tensor& weight, int64_t classes) {
        untracked::select(target, 0, row).item(), row, classes - 1, ignore_index);
 }
 
-// Turns a divisor of 0 into nan: a mean over no weight is nan, even if losses are above 0, as
-// smoothed ones are.
+// Turns a divisor of 0 into nan: a mean with weight 0 is nan, even if smoothed losses are above 0.
 Tensor nan_for_zero(const Tensor& divisor) {
   return where(equal(divisor, 0.0), scalar(NAN, {divisor.dtype(), divisor.device()}), divisor);
 }
@@ -93,16 +92,16 @@ struct RowLosses {
   Tensor factor;   // d loss / d log_sum; undefined if log_sum covers all classes
 };
 
-// Joins the ranks' losses. Each rank has the terms of its classes, with their log-sum-exp.
+// Joins the ranks' losses. Each rank has the terms and the log-sum-exp of its classes.
 RowLosses joined(const RowLosses& mine, const ColumnRanks& ranks) {
   const auto all = [&](const Tensor& x) { return ranks.everybodys(x); };
   const Tensor sums = all(mine.log_sum), factors = all(mine.factor);
   const Tensor largest = select(sums, 2, 0), rest = select(sums, 2, 1);  // (ranks, n)
   const Tensor top = amax(largest, {0});
-  // Equal large logits must not give nan by inf - inf. The remaining differences may be -inf.
+  // Equal infinite logits must not give nan by inf - inf. The remaining differences may be -inf.
   const Tensor below = where(equal(largest, top), zeros_like(largest), largest - top);
   const Tensor log_of_all = logsumexp(below + rest, 0);
-  // A rank whose logits are all -inf adds nothing to a row in which it has no share.
+  // A rank whose logits are all -inf has no share in the row and adds nothing.
   const Tensor more =
       where(not_equal(factors, 0), mul(log_of_all - rest - below, factors), zeros_like(rest));
   return {sum(all(mine.loss) + more, {0}), stack({top, log_of_all}, 1), {}};
@@ -183,12 +182,14 @@ Tensor from_class_numbers(const Tensor& x, const Tensor& target,
       });
 }
 
-// -sum over classes of w[c] q[c] log p[c], with q the target smoothed towards 1 / classes.
+// Returns -sum over classes of w[c] q[c] log p[c], with q the target smoothed towards 1 / classes.
 Tensor from_probabilities(const Tensor& x, const Tensor& target,
                           const CrossEntropyOptions& options) {
   if (target.shape() != x.shape())
-    fail("cross_entropy: probabilities do not fit; got target {}, want {} as the logits have",
-         target.shape(), x.shape());
+    fail(
+        "cross_entropy: probabilities have the wrong shape; got target {}, want the logits' shape, "
+        "{}",
+        target.shape(), x.shape());
   const Tensor logits = wide(class_rows("cross_entropy", x));
   const int64_t classes = logits.size(1);
   check_weight("cross_entropy", options.weight, classes);
@@ -207,7 +208,7 @@ Tensor from_probabilities(const Tensor& x, const Tensor& target,
 
 namespace {
 void check_reduction(const char* op, Reduction reduction) {
-  check(reduction != Reduction::batch_mean, "{}: reduction batch_mean is for kl_div alone", op);
+  check(reduction != Reduction::batch_mean, "{}: only kl_div has the reduction batch_mean", op);
 }
 }  // namespace
 

@@ -41,7 +41,7 @@ Tensor rows_of(const Tensor& rows, Tensor table, int64_t padding) {
       });
 }
 
-// Ranks that do not hold an entry look up another one and multiply it by 0.
+// Looks up rows of a split table. Ranks without an entry look up another one and multiply it by 0.
 Tensor split_rows(const LayerSplit& split, const Tensor& rows, const Tensor& table,
                   int64_t padding) {
   const ElementRange here = split.rows();
@@ -65,7 +65,7 @@ Tensor split_rows(const LayerSplit& split, const Tensor& rows, const Tensor& tab
   return split.sum_of_rows(mul(found, cast(mask, found.dtype())));
 }
 
-// Returns -1 if there is none.
+// Returns the padding row; -1 if there is none.
 int64_t padding_row(std::optional<int64_t> index, int64_t entries) {
   if (!index) return -1;
   check(*index >= -entries && *index < entries,

@@ -33,14 +33,14 @@ Tensor as_rows(const Tensor& x, const Shape& rows) {
   return untracked::reshape(untracked::contiguous(x), rows);
 }
 
-// What the backward pass of a normalisation of `x` needs.
+// Data for the backward pass of a normalisation of `x`.
 struct SavedNorm {
   Saved x, mean, rstd, weight;
   Shape rows, normalized;
   DType weight_dtype, bias_dtype;
 
-  // d[weight_at] and the next one get the gradients of weight and bias; returns x's, plus `carried`
-  // (may be undefined). With h = (x - mean) rstd and u = g weight:
+  // Writes the gradients of weight and bias to d[weight_at] and the next one. Returns x's, plus
+  // `carried` (may be undefined). With h = (x - mean) rstd and u = g weight:
   //   dx = rstd (u - average(u) - h average(u h)), dweight = sum of g h, dbias = sum of g
   Tensor backward(const Tensor& g, const Tensor& carried, Gradients& d, int weight_at) const {
     const Tensor input = x, scale = weight, center = mean, inverse = rstd;
@@ -93,8 +93,8 @@ Normalization normalization_of(const char* what, const Tensor& x, const Shape& n
           .rstd = empty({rows[0]}, statistics)};
 }
 
-// True if x + branch and the normalisation of the sum would both run in x's dtype, so that fusing
-// them gives the same numbers.
+// Returns true if x + branch and the sum's normalisation would both run in x's dtype. Fusing them
+// then gives the same values.
 bool can_fuse(const Tensor& x, const Tensor& branch) {
   if (x.shape() != branch.shape() || promoted(x, branch) != x.dtype()) return false;
   if (!current_policy()) return true;
@@ -172,7 +172,7 @@ Tensor rms_norm(const Tensor& input, const Shape& normalized_shape, const Tensor
   const int count = normalized_shape.ndim(), first = x.ndim() - count;
   bool fits = count > 0 && first >= 0;
   for (int i = 0; fits && i < count; ++i) fits = x.shape()[first + i] == normalized_shape[i];
-  check(fits, "rms_norm: the last sizes differ; got {}, want them to be {}", x.shape(),
+  check(fits, "rms_norm: wrong last sizes; got {}, want {} at the end", x.shape(),
         normalized_shape);
   check(!weight.defined() || weight.shape() == normalized_shape,
         "rms_norm: the weight's shape differs; got {}, want {}",

@@ -27,7 +27,8 @@ kernels::Window2d pooling_window(const char* op, Size2d kernel, const PoolOption
   return window;
 }
 
-// A dilated window that begins in the padding may step over a small image.
+// Throws if a window misses the image: a dilated window that begins in the padding may step over a
+// small image.
 void check_windows_meet(const Tensor& x, const kernels::Window2d& window, Size2d size) {
   const int64_t windows[2] = {size.height, size.width};
   for (int i = 0; i < 2; ++i)
@@ -36,7 +37,7 @@ void check_windows_meet(const Tensor& x, const kernels::Window2d& window, Size2d
       if (start >= 0) break;
       const int64_t first = (start % window.dilation[i] + window.dilation[i]) % window.dilation[i];
       check(first < x.size(2 + i),
-            "max_pool2d: a window has no place in the image; got side {} with padding {} and "
+            "max_pool2d: a window misses the image; got side {} with padding {} and "
             "dilation {}",
             x.size(2 + i), window.padding[i], window.dilation[i]);
     }
@@ -46,7 +47,7 @@ Tensor room_for(const Tensor& x, Size2d size) {
   return empty({x.size(0), x.size(1), size.height, size.width}, {x.dtype(), x.device()});
 }
 
-// Returns zeros if g is empty, else what `kernel(dx)` writes.
+// Returns zeros if g is empty, else the values that `kernel(dx)` writes.
 template <class Kernel>
 Tensor image_gradient(const Shape& shape, const Tensor& g, Kernel kernel) {
   if (g.numel() == 0) return zeros(shape, {g.dtype(), g.device()});
@@ -98,7 +99,7 @@ Tensor avg_pool2d(const Tensor& input, Size2d kernel, PoolOptions options) {
   Tensor x = input;
   check_image("avg_pool2d", x);
   check(options.dilation.height == 1 && options.dilation.width == 1,
-        "avg_pool2d: dilation is for maxima; got ({}, {}), want 1", options.dilation.height,
+        "avg_pool2d: only max_pool2d has dilation; got ({}, {}), want 1", options.dilation.height,
         options.dilation.width);
   apply_policy(Op::avg_pool2d, {&x});
   const kernels::Window2d window = pooling_window("avg_pool2d", kernel, options);

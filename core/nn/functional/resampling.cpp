@@ -22,10 +22,10 @@ double triangle(double x) { return std::max(1 - std::fabs(x), 0.0); }
 // One side of an image.
 struct Side {
   int64_t in, out;
-  double step;  // input places per output place: in / out, or as scale_factor says
+  double step;  // input places per output place: in / out, or by scale_factor
 };
 
-// The weight of each of `in` places in each of `out` places: (out, in), rows sum to 1.
+// Weights of `in` places in each of `out` places: (out, in), rows sum to 1.
 class Weights {
  public:
   Weights(const Side& side, const InterpolateOptions& options)
@@ -83,7 +83,7 @@ class Weights {
 };
 
 // Returns the input place whose value each output place takes. Uses PyTorch's arithmetic, since
-// float rounding decides where a quotient is integral.
+// float rounding decides whether a quotient is an integer.
 Tensor nearest(const Side& side, bool exact, Device device) {
   const auto step = static_cast<float>(side.step);
   std::vector<int64_t> places(static_cast<size_t>(side.out));
@@ -131,7 +131,7 @@ void check_mode(const InterpolateOptions& options) {
         "interpolate: unknown mode; got {}{}", options.mode, legal_names(options.mode, modes));
   const bool weighs = options.mode == "bilinear" || options.mode == "bicubic";
   check(weighs || !(options.align_corners || options.antialias),
-        "interpolate: {} is for bilinear and bicubic; got it with {}",
+        "interpolate: only bilinear and bicubic have {}; got it with {}",
         options.align_corners ? "align_corners" : "antialias", options.mode);
 }
 
@@ -145,7 +145,7 @@ Tensor picked(const Tensor& x, const Side& rows, const Side& columns, bool exact
 Tensor pixel_shuffle(const Tensor& x, int64_t factor) {
   check_images("pixel_shuffle", x);
   check(factor >= 1 && factor < int64_t{1} << 30 && x.size(1) % (factor * factor) == 0,
-        "pixel_shuffle: the channels are no multiple of factor^2; got {} channels and factor {}",
+        "pixel_shuffle: the channels are not a multiple of factor^2; got {} channels and factor {}",
         x.size(1), factor);
   const int64_t n = x.size(0), c = x.size(1) / (factor * factor), h = x.size(2), w = x.size(3);
   const Tensor split = reshape(x, {n, c, factor, factor, h, w});
@@ -161,7 +161,7 @@ Tensor interpolate_nearest(const Tensor& input, Size2d size) {
 }
 
 Tensor interpolate(const Tensor& x, Size2d size, InterpolateOptions options) {
-  check(!options.size, "interpolate: want one size; got two");
+  check(!options.size, "interpolate: wrong number of sizes; got two, want one");
   options.size = size;
   return interpolate(x, options);
 }

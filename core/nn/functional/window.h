@@ -20,17 +20,17 @@ inline kernels::Window2d window_of(Size2d kernel, Size2d stride, Size2d padding,
 
 // Returns the output's height and width for x (n, c, h, w); throws if the window does not fit. Each
 // is floor((in + 2 padding - dilation (kernel - 1) - 1) / stride) + 1. ceil_mode adds a window for
-// a remainder of the image, unless that window would begin in the padding. With it even the first
-// window may extend past the image, by less than the stride.
+// a remainder of the image, unless that window would begin in the padding. With ceil_mode, even the
+// first window may extend past the image, by less than the stride.
 inline Size2d output_size(const char* op, const Tensor& x, const kernels::Window2d& window,
                           bool ceil_mode = false) {
   int64_t size[2];
   for (int i = 0; i < 2; ++i) {
-    check(
-        window.kernel[i] > 0 && window.stride[i] > 0 && window.dilation[i] > 0 &&
-            window.padding[i] >= 0,
-        "{}: bad window; got kernel {}, stride {}, dilation {}, padding {}, want positive numbers",
-        op, window.kernel[i], window.stride[i], window.dilation[i], window.padding[i]);
+    check(window.kernel[i] > 0 && window.stride[i] > 0 && window.dilation[i] > 0 &&
+              window.padding[i] >= 0,
+          "{}: wrong window; got kernel {}, stride {}, dilation {}, padding {}, want positive "
+          "numbers",
+          op, window.kernel[i], window.stride[i], window.dilation[i], window.padding[i]);
     const int64_t reach = window.dilation[i] * (window.kernel[i] - 1) + 1;
     const int64_t room = x.size(2 + i) + 2 * window.padding[i];
     const int64_t beyond = ceil_mode ? window.stride[i] - 1 : 0;

@@ -27,7 +27,7 @@ const OptimizerEntry& entry_of(const std::string& name) {
   if (found != optimizers().end()) return found->second;
   std::vector<std::string> names;
   for (const auto& [legal, entry] : optimizers()) names.push_back(legal);
-  fail("optimizer: no such optimizer; got {}{}", name, legal_names(name, names));
+  fail("optimizer: unknown name; got {}{}", name, legal_names(name, names));
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ inline void check_warmup(const char* schedule, int64_t warmup_steps, int64_t tot
         warmup_steps, total_steps, total_steps);
 }
 
-// Half a cosine wave: 1 at progress 0, 0 at progress 1.
+// Returns half a cosine wave: 1 at progress 0, 0 at progress 1.
 inline double cosine(double progress) { return (1 + std::cos(std::numbers::pi * progress)) / 2; }
 
 inline double share(int64_t part, int64_t whole) {

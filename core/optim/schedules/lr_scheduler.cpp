@@ -18,7 +18,7 @@ struct LRScheduler::Body {
       now.push_back(optimizer.lr(group));
     return now;
   }
-  // Gives a base to groups that were added since the last step.
+  // Gives a base to groups added since the last step.
   void follow_groups() {
     const std::vector<double> now = rates();
     for (size_t group = base_lrs.size(); group < now.size(); ++group) {
@@ -34,8 +34,8 @@ struct LRScheduler::Body {
     const double least = schedule->lr(step, 0, group), slope = schedule->lr(step, 1, group) - least;
     const double base = (rate - least) / slope;
     check(std::isfinite(base),
-          "{}: group {} was added too late; got rate {} at step {}, from where the schedule gives "
-          "{} whatever the base, want the group before the schedule is made",
+          "{}: group {} was added too late; got rate {} at step {}, after which the schedule gives "
+          "{} for any base, want the group before the schedule",
           schedule->name(), group, rate, step, least);
     return base;
   }
@@ -64,13 +64,13 @@ LRScheduler::LRScheduler(Optimizer optimizer, std::unique_ptr<Schedule> schedule
 
 void LRScheduler::step() {
   check(!body_->schedule->wants_metric(),
-        "{}: step wants a metric; got none, want scheduler.step(loss), say", name());
+        "{}: step needs a metric; got none, want a call such as scheduler.step(loss)", name());
   body_->follow_groups();
   body_->apply(body_->step + 1);
 }
 
 void LRScheduler::step(double metric) {
-  check(body_->schedule->wants_metric(), "{}: step wants no metric; got {}, want step()", name(),
+  check(body_->schedule->wants_metric(), "{}: step takes no metric; got {}, want step()", name(),
         metric);
   body_->follow_groups();
   body_->schedule->observe(metric, body_->rates());
@@ -101,7 +101,7 @@ void LRScheduler::load_state_dict(const LRSchedulerState& state) {
         "load_state_dict: number of parameter groups differs; got {}, want {}",
         state.base_lrs.size(), groups);
   check(state.given_lrs.empty() || state.given_lrs.size() == groups,
-        "load_state_dict: given_lrs are of other groups; got {}, want {} or none",
+        "load_state_dict: wrong number of given_lrs; got {}, want {} or none",
         state.given_lrs.size(), groups);
   check(state.step >= 0, "load_state_dict: step is out of range; got {}, want >= 0", state.step);
   for (double lr : state.base_lrs)

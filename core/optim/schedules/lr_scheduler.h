@@ -6,15 +6,16 @@
 //
 // One schedule depends on a metric instead, ReduceLROnPlateau: `scheduler.step(validation_loss)`.
 //
-// Schedulers are handles: copies share one count. Formulas are closed forms. Where a name is
-// PyTorch's, so are the rates, within rounding. A rate that the program sets itself lasts until the
-// next step, which sets the schedule's rate (some of PyTorch's continue from the current rate).
+// Schedulers are handles: copies share one count. Formulas are closed forms. Schedules with
+// PyTorch's names have PyTorch's rates, within rounding. A rate that the program sets lasts until
+// the next step, which sets the schedule's rate. (Some of PyTorch's schedules continue from the
+// current rate.)
 //
-// A group that is added to the optimizer later is scheduled too. Before the first step() its rate
-// is its base, as for the first groups. After the first step(), the rate it was added with is in
-// force, and the group continues in proportion to the others, as in PyTorch. Its base is then the
-// one for which the schedule gives that rate. The next step() throws if no base does: the
-// schedule's rate no longer depends on the base, or it has one function per group.
+// The schedule also covers groups that are added to the optimizer later. Before the first step() a
+// group's rate is its base, as for the first groups. After it, the group starts at its own rate and
+// continues in proportion to the others, as in PyTorch. Its base is then the one for which the
+// schedule gives that rate. The next step() throws if there is none: the schedule's rate no longer
+// depends on the base, or it has one function per group.
 #pragma once
 
 #include "core/optim/optimizer.h"
@@ -36,24 +37,25 @@ using ScheduleMemory = std::map<std::string, double>;
 class Schedule {
  public:
   virtual ~Schedule() = default;
-  // Returns "linear_warmup", for example: the name in messages and saved state.
+  // Returns the name in messages and saved state, such as "linear_warmup".
   virtual const char* name() const = 0;
   virtual double lr(int64_t t, double base, int group) const = 0;
   // Returns false if a group's rate does not depend on its base, as with one-cycle and plateau.
   virtual bool uses_base() const { return true; }
-  // Returns its options, so that a resumed training can tell which of them changed.
+  // Returns its options, so that a resumed training can find changed ones.
   virtual ScheduleSettings settings() const { return {}; }
-  // Applies what else changes with the steps: one-cycle's momentum.
+  // Applies other changes of a step, such as one-cycle's momentum.
   virtual void apply_more(Optimizer&, int64_t) const {}
 
-  // --- for a schedule that depends on a metric: it remembers what it saw
+  // --- for a schedule that depends on a metric and remembers earlier values
   virtual bool wants_metric() const { return false; }
   // Takes this step's metric, with the current rates by group.
   virtual void observe(double /*metric*/, const std::vector<double>& /*rates*/) {}
   // Takes the rate of a group that was added.
   virtual void add_group(double /*rate*/) {}
   virtual ScheduleMemory memory() const { return {}; }
-  // All or nothing; throws if the memory is not from this schedule with this number of groups.
+  // Takes over the memory. Throws, and changes nothing, if it is not from this schedule with this
+  // number of groups.
   virtual void remember(const ScheduleMemory&, size_t /*groups*/) {}
 };
 
@@ -72,11 +74,11 @@ class LRScheduler {
  public:
   LRScheduler(Optimizer optimizer, std::unique_ptr<Schedule> schedule);
 
-  // Moves on to the next step's rate. Throws for a schedule that wants a metric.
+  // Sets the next step's rate. Throws for a schedule that needs a metric.
   void step();
-  // As above for a schedule that wants a metric; throws for all others.
+  // The same for a schedule that needs a metric; throws for all others.
   void step(double metric);
-  // As step(), unless the optimizer's step was skipped.
+  // Does as step(), unless the optimizer's step was skipped.
   template <class Report>
   requires requires(const Report& report) { report.skipped(); }
   void step(const Report& report) {
@@ -88,11 +90,11 @@ class LRScheduler {
   int64_t step_count() const;
   const char* name() const;
   const Schedule& schedule() const;
-  // Returns true if it sets this optimizer's rates.
+  // Returns true if it sets the rates of this optimizer.
   bool drives(const Optimizer& optimizer) const;
 
   LRSchedulerState state_dict() const;
-  // All or nothing; an error states what does not fit.
+  // Loads the state. An error names the mismatch, and changes nothing.
   void load_state_dict(const LRSchedulerState& state);
 
  protected:
@@ -105,8 +107,8 @@ class LRScheduler {
   std::shared_ptr<Body> body_;
 };
 
-// Warm-up base (t + 1) / (warmup_steps + 1), then straight to 0 at total_steps and 0 after it:
-// base (total_steps - t) / (total_steps - warmup_steps). Colossal-AI's LinearWarmupLR.
+// Warm-up base (t + 1) / (warmup_steps + 1), then linear to 0 at total_steps: base (total_steps -
+// t) / (total_steps - warmup_steps). 0 after that. Colossal-AI's LinearWarmupLR.
 struct LinearWarmupOptions {
   int64_t warmup_steps = 0;  // at most total_steps
   int64_t total_steps = 0;   // >= 1
@@ -160,7 +162,7 @@ class StepLR : public LRScheduler {
   StepLR(Optimizer optimizer, const StepOptions& options);
 };
 
-// base gamma^(number of milestones <= t); a milestone counts as often as it is listed. PyTorch's.
+// base gamma^(number of milestones <= t); repeated milestones count repeatedly. PyTorch's.
 struct MultiStepOptions {
   std::vector<int64_t> milestones = {};  // >= 0, in any order
   double gamma = 0.1;
@@ -179,7 +181,8 @@ class ExponentialLR : public LRScheduler {
   ExponentialLR(Optimizer optimizer, const ExponentialOptions& options);
 };
 
-// base factor while t < total_steps, then base. PyTorch's, but constant throughout by default.
+// base factor while t < total_steps, then base. PyTorch's, but constant for the whole training by
+// default.
 struct ConstantOptions {
   double factor = 1;
   int64_t total_steps = 0;
@@ -202,9 +205,9 @@ class LinearLR : public LRScheduler {
 
 // PyTorch's OneCycleLR (Smith and Topin). The rate rises from max_lr / div_factor to max_lr during
 // the first pct_start of the steps, then falls to max_lr / div_factor / final_div_factor. With
-// three_phase it first falls for as long as it rose, then on to the end. Momentum, or beta1, goes
-// the opposite way between base_momentum and max_momentum. Throws past total_steps. PyTorch's
-// linear strategy goes below 0 in the one value after the last step; here the rate is 0.
+// three_phase it first falls for as long as it rose, then further to the end. Momentum, or beta1,
+// moves in the opposite direction between base_momentum and max_momentum. Throws after total_steps.
+// After the last step, PyTorch's linear strategy gives one value below 0; here it is 0.
 struct OneCycleOptions {
   double max_lr = 0;
   int64_t total_steps = 0;              // >= 1
@@ -222,10 +225,10 @@ class OneCycleLR : public LRScheduler {
   OneCycleLR(Optimizer optimizer, const OneCycleOptions& options);
 };
 
-// One schedule after another: schedulers[i] is in force from milestones[i - 1] on, where its own t
-// is 0. PyTorch's. All must be made for the same optimizer, in order: `base` is the first one's for
-// all of them. Throws for another optimizer, milestones that do not rise or are not one fewer than
-// the schedulers, and a schedule that wants a metric.
+// Several schedules in sequence: schedulers[i] begins at milestones[i - 1], where its own t is 0.
+// PyTorch's. Make all for the same optimizer, in order; all use the first one's `base`. Throws for
+// another optimizer, for milestones that do not rise or are not one fewer than the schedulers, and
+// for a schedule that needs a metric.
 class SequentialLR : public LRScheduler {
  public:
   SequentialLR(Optimizer optimizer, const std::vector<LRScheduler>& schedulers,
@@ -233,8 +236,7 @@ class SequentialLR : public LRScheduler {
 };
 
 // Multiplies the rates by `factor` when the metric passed to step() has not improved for more than
-// `patience` steps. The next `cooldown` steps do not count. An improvement, compared with the best
-// so far:
+// `patience` steps. The next `cooldown` steps do not count. An improvement over the best so far is:
 //   mode "min": metric < best (1 - threshold), or < best - threshold if threshold_mode is "abs"
 //   mode "max": metric > best (1 + threshold), or > best + threshold if threshold_mode is "abs"
 // A rate stays if it would change by no more than eps. PyTorch's.
@@ -254,7 +256,7 @@ class ReduceLROnPlateau : public LRScheduler {
 };
 
 // base f(t), with one f for all groups or one for each. PyTorch's. With one for each, adding a
-// group later is an error.
+// group later throws.
 using LRFactor = std::function<double(int64_t t)>;
 class LambdaLR : public LRScheduler {
  public:
@@ -291,7 +293,7 @@ class CosineScheduleWithWarmup : public LRScheduler {
 // timm's CosineLRScheduler. The warm-up rises linearly from warmup_lr_init to base. Then, in cycle
 // i = floor(t / t_initial), at u = t - i t_initial, the rate is
 //   lr_min + (base cycle_decay^i - lr_min) (1 + cos(pi u^k_decay / t_initial^k_decay)) / 2,
-// and lr_min after cycle_limit cycles. Cycle i is t_initial cycle_mul^i long; the formulae above
+// and lr_min after cycle_limit cycles. Cycle i has length t_initial cycle_mul^i; the formulae above
 // are for cycle_mul 1. With warmup_prefix, t counts from the end of the warm-up. With
 // steps_per_epoch, all counts are in epochs and the rate is constant within an epoch: timm's
 // t_in_epochs.

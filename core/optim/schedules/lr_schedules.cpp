@@ -112,8 +112,8 @@ std::unique_ptr<Schedule> lambda(const Optimizer& optimizer, std::vector<LRFacto
   return schedule("lambda", {}, [factors](int64_t t, double base, int group) {
     if (factors.size() == 1) return base * factors[0](t);
     check(static_cast<size_t>(group) < factors.size(),
-          "lambda: group {} was added after the schedule was made; got functions for {} groups, "
-          "want one function for all, or the group first",
+          "lambda: group {} was added after the schedule; got functions for {} groups, want one "
+          "function for all, or the group before the schedule",
           group, factors.size());
     return base * factors[static_cast<size_t>(group)](t);
   });

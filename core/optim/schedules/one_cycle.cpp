@@ -31,7 +31,7 @@ class OneCycle : public Schedule {
     const double initial = o.max_lr / o.div_factor;
     const double least = initial / o.final_div_factor;
     const double total = static_cast<double>(o.total_steps);
-    const double top = o.pct_start * total - 1;  // where the rate is largest; may be fractional
+    const double top = o.pct_start * total - 1;  // step of the largest rate; may be fractional
     phases_.push_back({top, initial, o.max_lr, o.max_momentum, o.base_momentum});
     if (o.three_phase) {
       const double foot = 2 * o.pct_start * total - 2;
@@ -59,7 +59,8 @@ class OneCycle : public Schedule {
 
   bool uses_base() const override { return false; }
   double lr(int64_t t, double, int) const override {
-    check(t <= o_.total_steps, "one_cycle: no rate after {} steps; got step {}", o_.total_steps, t);
+    check(t <= o_.total_steps, "one_cycle: the schedule ends after {} steps; got step {}",
+          o_.total_steps, t);
     const auto [phase, progress] = at(t);
     return anneal(phase.start_lr, phase.end_lr, progress);
   }

@@ -80,7 +80,7 @@ class ReduceOnPlateau : public Schedule {
     const auto count = [&](const char* key) {
       const auto found = memory.find(key);
       check(found != memory.end() && found->second >= 0 && found->second < 0x1p53,
-            "{}: no count {} was saved", schedule_name, key);
+            "{}: the saved state lacks the count {}", schedule_name, key);
       return static_cast<int64_t>(found->second);
     };
     const int64_t bad_steps = count("bad_steps"), cooldown = count("cooldown");
@@ -88,7 +88,7 @@ class ReduceOnPlateau : public Schedule {
     for (size_t group = 0; memory.count(rate_name(group)); ++group)
       rates.push_back(memory.at(rate_name(group)));
     check(rates.empty() || rates.size() == groups,
-          "{}: rates of other groups were saved; got {}, want {} or none", schedule_name,
+          "{}: wrong number of saved rates; got {}, want {} or none", schedule_name,
           rates.size(), groups);
     const auto best = memory.find("best");
     if (best != memory.end())

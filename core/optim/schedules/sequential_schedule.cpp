@@ -47,22 +47,22 @@ class Sequence : public Schedule {
 void check_parts(const Optimizer& optimizer, const std::vector<LRScheduler>& parts,
                  const std::vector<int64_t>& milestones) {
   check(!parts.empty() && milestones.size() + 1 == parts.size(),
-        "sequential: want one milestone fewer than schedulers; got {} and {}", milestones.size(),
-        parts.size());
+        "sequential: wrong number of milestones; got {} for {} schedulers, want one fewer",
+        milestones.size(), parts.size());
   int64_t before = 0;
   for (const int64_t milestone : milestones) {
-    check(milestone > before, "sequential: milestones must rise from 1 on; got {} after {}",
+    check(milestone > before, "sequential: milestones must rise and be at least 1; got {} after {}",
           milestone, before);
     before = milestone;
   }
   for (const LRScheduler& part : parts) {
     check(part.drives(optimizer), "sequential: {} was made for another optimizer", part.name());
-    check(!part.schedule().wants_metric(), "sequential: {} cannot be a part, for it wants a metric",
-          part.name());
+    check(!part.schedule().wants_metric(),
+          "sequential: {} cannot be a part, because it needs a metric", part.name());
   }
 }
 
-// Checks the parts before it asks the first one for its rates.
+// Makes the schedule. Checks the parts before it reads the first one's rates.
 std::unique_ptr<Schedule> sequence(const Optimizer& optimizer,
                                    const std::vector<LRScheduler>& parts,
                                    const std::vector<int64_t>& milestones) {

@@ -53,7 +53,8 @@ struct CyclePosition {
   double cycle, length, at;
 };
 
-// With m = cycle_mul, cycle i is t_initial m^i long and starts at t_initial (1 - m^i) / (1 - m).
+// Returns the cycle of step t. With m = cycle_mul, cycle i has length t_initial m^i and starts at
+// t_initial (1 - m^i) / (1 - m).
 CyclePosition cycle_of(const TimmCosineOptions& o, int64_t t) {
   const auto first = static_cast<double>(o.t_initial), now = static_cast<double>(t);
   if (o.cycle_mul == 1) {

@@ -22,20 +22,20 @@ void reset(const RecordedChecks& checks) {
   for (const RecordedCheck& each : checks) Tensor(each.worst).fill_(-1);
 }
 
-// Resets all checks: the first that throws stands for all (see run_later_checks). A later kernel
-// may have overwritten what a replay found.
+// Resets all checks and throws the first one's error for all (see run_later_checks). A later kernel
+// may have overwritten the value that a replay found.
 void raise_for_replay(const RecordedChecks& all, const RecordedCheck& check, int64_t found) {
   reset(all);
   try {
     check.raise(found);
   } catch (const Error& error) {
-    fail("{}; found in a replay of captured work, the number is what lies there now", error.what());
+    fail("{}; found in a replay of captured work; the number is the present one", error.what());
   }
 }
 
 }  // namespace
 
-// The blocks outlive all that uses them.
+// The blocks outlive all their users.
 struct CapturedWork::Body {
   explicit Body(Device on)
       : device(on), blocks(on), random(default_generator(), on) {}
@@ -67,7 +67,7 @@ void CapturedWork::Body::record(const std::function<std::vector<Tensor>()>& work
   random.end();
   for (const Tensor& result : results)
     check(result.defined() && result.device() == device,
-          "capture: a result does not lie on the device; got {}, want cuda:{}",
+          "capture: a result is on another device; got {}, want cuda:{}",
           !result.defined() ? "an undefined tensor"
           : result.device() == Device{} ? "one on the cpu" : "one on another GPU",
           static_cast<int>(device.index));
@@ -76,8 +76,10 @@ void CapturedWork::Body::record(const std::function<std::vector<Tensor>()>& work
 
 void CapturedWork::Body::replay() {
   check(std::this_thread::get_id() == thread,
-        "replay: captured work belongs to the thread that captured it; got another, want that one");
-  kernels::refuse_to_record("replay", "because captured work is whole", "a plain call of the work");
+        "replay: captured work belongs to the thread that captured it; got a call from another "
+        "thread");
+  kernels::refuse_to_record("replay", "because one capture cannot contain another",
+                            "a plain call of the work");
   random.replay();
   recording->replay();
   for (const auto& storage : memory.changed) ++storage->version;
@@ -88,7 +90,7 @@ void CapturedWork::Body::replay() {
 }
 
 CapturedWork::Body& CapturedWork::body() const {
-  check(body_ != nullptr, "CapturedWork: an empty handle; want what capture(device, work) returns");
+  check(body_ != nullptr, "CapturedWork: an empty handle; want a result of capture(device, work)");
   return *body_;
 }
 void CapturedWork::replay() { body().replay(); }
@@ -96,8 +98,9 @@ const std::vector<Tensor>& CapturedWork::results() const { return body().results
 
 CapturedWork capture(Device device, const std::function<std::vector<Tensor>()>& work) {
   check(device.type == DeviceType::cuda,
-        "capture: only work of a GPU is captured; got cpu, want a device such as cuda:0");
-  kernels::refuse_to_record("capture", "because work is recorded already", "one after the other");
+        "capture: only work of a GPU can be captured; got cpu, want a device such as cuda:0");
+  kernels::refuse_to_record("capture", "because work is already being recorded",
+                            "one after the other");
   CapturedWork captured;
   captured.body_ = std::make_shared<CapturedWork::Body>(device);
   captured.body_->record(work);

@@ -23,8 +23,8 @@ Tensor moved_inside(const Tensor& index, int64_t size) {
 Tensor checked_index(const Tensor& bad, const Tensor& index, int64_t size,
                      std::function<void(int64_t)> raise) {
   if (kernels::is_recording()) {
-    check(size > 0 || index.numel() == 0, "capture: an index into nothing; got one of {} elements",
-          index.numel());
+    check(size > 0 || index.numel() == 0,
+          "capture: an index into an empty tensor; got one of {} elements", index.numel());
     check_later(bad, std::move(raise));
     return moved_inside(index, size);
   }

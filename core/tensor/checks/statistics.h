@@ -19,8 +19,8 @@ inline double share(int64_t part, int64_t whole) {
 
 struct Statistics {
   int64_t numel = 0, nans = 0, infs = 0, zeros = 0;
-  // Running comparisons from the first element, as in paddle.amp.debugging: a nan in the first
-  // place stays, later ones are ignored. The mean is nan if any element is nan.
+  // Running comparisons from the first element, as in paddle.amp.debugging: a leading nan stays,
+  // and later ones are ignored. The mean is nan if any element is nan.
   double max = 0, min = 0, mean = 0;
   double magnitude = 0;   // largest finite magnitude
   int64_t above_f16 = 0;  // finite, but infinite in f16
@@ -30,11 +30,12 @@ struct Statistics {
 };
 Statistics statistics_of(const Tensor& x);
 
-// Returns true if no element is inf or nan; always true for integers. One pass at memory speed.
+// Returns true if no element is inf or nan; always true for integers. It takes one pass at memory
+// speed.
 bool is_finite(const Tensor& x);
 
-// Limits of rounding to nearest even: magnitudes of at least the first become infinite; those up to
-// the second become 0.
+// Limits of rounding to nearest even. Magnitudes of at least the first become infinite. Magnitudes
+// up to the second become 0.
 inline constexpr double f16_overflows_from = 65520;
 inline constexpr double f16_underflows_to = 0x1p-25;
 inline constexpr double f16_largest = 65504;
@@ -42,7 +43,7 @@ inline constexpr double f16_largest = 65504;
 // Returns the distance between x and the next value of that dtype (f16 or bf16) away from 0.
 double unit_in_last_place(double x, DType dtype);
 
-// "f16 (8, 192): 3 nan, 1 inf, largest finite 512"
+// Returns "f16 (8, 192): 3 nan, 1 inf, largest finite 512"
 std::string describe(const Tensor& x, const Statistics& statistics);
 
 }  // namespace booster::numerics

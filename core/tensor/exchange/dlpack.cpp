@@ -19,7 +19,7 @@ constexpr DLDataType types[] = {{kDLFloat, 32, 1},  {kDLFloat, 64, 1}, {kDLFloat
 
 // The other side's stream, for the order of a GPU's work.
 struct Other {
-  // Orders all that we have queued before what the other side queues from now on.
+  // Orders this library's queued work before later work of the other side.
   void follow_us() const {
     if (device.type == DeviceType::cpu) return;
     const kernels::CudaModule& cuda = kernels::cuda_module_for(device);
@@ -28,7 +28,7 @@ struct Other {
     else
       cuda.synchronize(device.index);
   }
-  // Orders all that the other side has queued before what we queue from now on.
+  // Orders the other side's queued work before later work of this library.
   void precede_us() const {
     if (device.type == DeviceType::cpu) return;
     const kernels::CudaModule& cuda = kernels::cuda_module_for(device);
@@ -42,8 +42,8 @@ struct Other {
   void* stream;
 };
 
-// For destructors and deleters, which may run when the GPU has failed: there is no order then, and
-// nothing uses the memory.
+// Ignores errors, for destructors and deleters. After a failure of the GPU there is no order, and
+// no work uses the memory.
 template <class Order>
 void try_to(Order&& order) {
   try {
@@ -53,11 +53,11 @@ void try_to(Order&& order) {
 }
 
 void refuse_to_record(const char* name) {
-  kernels::refuse_to_record(name, "because the other library's work is not recorded with ours",
+  kernels::refuse_to_record(name, "because the recording does not include the other library's work",
                             "the call before the capture, or after replay()");
 }
 
-// Owner of a structure that was given away.
+// Owner of a structure passed to the other side.
 template <class Managed>
 struct Given {
   Given(const Tensor& x, const Other& taker)
@@ -87,7 +87,7 @@ struct Given {
 template <class Managed>
 Managed* give(const Tensor& x, void* stream) {
   refuse_to_record("to_dlpack");
-  check(!x.requires_grad(), "to_dlpack: a tensor that requires gradients; want x.detach()");
+  check(!x.requires_grad(), "to_dlpack: the tensor requires gradients; want x.detach()");
   const Other taker{x.device(), stream};
   auto given = std::make_unique<Given<Managed>>(x, taker);
   taker.follow_us();
@@ -99,7 +99,7 @@ DType dtype_of(DLDataType type) {
     return each.code == type.code && each.bits == type.bits && each.lanes == type.lanes;
   });
   check(found != std::end(types),
-        "from_dlpack: no such dtype; got code {}, {} bits, {} lanes, want f32, f64, f16, bf16, "
+        "from_dlpack: unsupported dtype; got code {}, {} bits, {} lanes, want f32, f64, f16, bf16, "
         "i32, i64, u8 or bool",
         type.code, type.bits, type.lanes);
   return static_cast<DType>(found - std::begin(types));
@@ -108,15 +108,16 @@ DType dtype_of(DLDataType type) {
 Device device_of(DLDevice device) {
   check(device.device_type == kDLCPU || device.device_type == kDLCUDAHost ||
             device.device_type == kDLCUDA,
-        "from_dlpack: no such device; got type {}, want 1 (CPU), 2 (CUDA) or 3 (CUDA host memory)",
+        "from_dlpack: unsupported device; got type {}, want 1 (CPU), 2 (CUDA) or 3 (CUDA host "
+        "memory)",
         device.device_type);
   if (device.device_type != kDLCUDA) return {};
   check(device.device_id >= 0 && device.device_id < 128,
-        "from_dlpack: no such device; got number {}", device.device_id);
+        "from_dlpack: wrong device; got number {}", device.device_id);
   return {DeviceType::cuda, static_cast<int8_t>(device.device_id)};
 }
 
-// Returns the number of elements from the first to the last that the strides reach.
+// Returns the number of elements from the first to the last one that the strides reach.
 int64_t extent(const Shape& shape, const Shape& strides) {
   if (shape.numel() == 0) return 0;
   int64_t last = 0;
@@ -151,7 +152,7 @@ Tensor take(Managed* managed, void* stream) {
       in.strides ? Shape(in.strides, static_cast<size_t>(in.ndim)) : shape.dense_strides();
   char* data = static_cast<char*>(in.data) + in.byte_offset;
   check(reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(size_of(options.dtype)) == 0,
-        "from_dlpack: memory that is not aligned to elements of {}", name_of(options.dtype));
+        "from_dlpack: the memory is not aligned to elements of {}", name_of(options.dtype));
   const int64_t elements = extent(shape, strides);
   const Other giver{options.device, stream};
   giver.precede_us();
@@ -178,9 +179,9 @@ Tensor from_dlpack(DLManagedTensorVersioned* tensor, void* stream) {
   const uint32_t major = tensor->version.major;
   // The fields of the version and of the deleter have the same offsets in every version.
   if (tensor->deleter) tensor->deleter(tensor);
-  check(readable, "from_dlpack: DLPack of another version; got {}, want {}", major,
+  check(readable, "from_dlpack: wrong version of DLPack; got {}, want {}", major,
         DLPackVersion().major);
-  fail("from_dlpack: read-only memory; want a copy of it, since operations here may write");
+  fail("from_dlpack: the memory is read-only; want a copy of it, since operations may write");
 }
 
 Tensor from_dlpack(DLManagedTensor* tensor, void* stream) {

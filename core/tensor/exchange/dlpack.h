@@ -5,13 +5,13 @@
 // Both sides share the memory, which lives until both have released it. Thread-safe for distinct
 // tensors.
 //
-// On a GPU the two sides queue work on streams that do not wait for each other. So a side that
-// takes a tensor, or reuses memory after its release, must run after the other side's queued work.
-// `stream` states how:
+// On a GPU the two sides queue work on streams that do not wait for each other. A side that takes a
+// tensor, or reuses memory after its release, must therefore run after the other side's queued
+// work. `stream` states how:
 // - The other side's stream (a cudaStream_t of the tensor's device; legacy_stream is PyTorch's
-//   default). Its stream and ours wait for each other on the GPU, when a tensor is handed over and
-//   when it is released. The host does not wait. The stream must outlive the tensor.
-// - Null, if it is unknown: the host waits, both times, for all work queued on the GPU.
+//   default). The two streams wait for each other on the GPU when a tensor is passed and when it is
+//   released. The host does not wait. The stream must outlive the tensor.
+// - Null, if it is unknown: both times, the host waits for all work queued on the GPU.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -21,8 +21,8 @@
 namespace booster {
 
 // --- The structures of DLPack 1.0, with which libraries exchange tensors in one process
-// (dmlc.github.io/dlpack, c_api). Their layout is fixed for all time. The names are DLPack's own,
-// in a namespace, so that DLPack's header can be included as well.
+// (dmlc.github.io/dlpack, c_api). Their layout never changes. The names are DLPack's own, in a
+// namespace, so that DLPack's header can be included as well.
 
 namespace dlpack {
 
@@ -79,15 +79,17 @@ static_assert(sizeof(void*) == 8 && sizeof(DLTensor) == 48 && sizeof(DLManagedTe
 // CUDA's default stream, on which PyTorch runs by default.
 inline void* const legacy_stream = reinterpret_cast<void*>(1);  // cudaStreamLegacy
 
-// The receiver calls the deleter once. Throws for a tensor that requires gradients, which the other
-// side would not record (want x.detach()), and for a tensor whose memory is away (absence.h).
+// Exports a tensor; the receiver calls the deleter once. Throws for a tensor that requires
+// gradients, since the other side would not record them (want x.detach()), and for an absent tensor
+// (absence.h).
 dlpack::DLManagedTensorVersioned* to_dlpack(const Tensor& x, void* stream = nullptr);
 // Returns the structure of DLPack before 1.0 (a capsule "dltensor").
 dlpack::DLManagedTensor* to_dlpack_unversioned(const Tensor& x, void* stream = nullptr);
 
-// Takes ownership, even on an error: the deleter is called when the last tensor on the memory is
-// gone. Throws for an unsupported dtype or device, more than 8 dimensions, negative strides,
-// read-only memory, memory not aligned to its elements, and another major version.
+// Imports a tensor and takes ownership, even on an error. Calls the deleter when the last tensor on
+// the memory is destroyed. Throws for an unsupported dtype or device, more than 8 dimensions,
+// negative strides, read-only memory, memory not aligned to its elements, and another major
+// version.
 Tensor from_dlpack(dlpack::DLManagedTensorVersioned* tensor, void* stream = nullptr);
 Tensor from_dlpack(dlpack::DLManagedTensor* tensor, void* stream = nullptr);
 

@@ -147,7 +147,8 @@ class Pool {
     return found == owners_.end() ? nullptr : found->second;
   }
 
-  // Freeing memory would wait for the device, which is forbidden while work is recorded.
+  // Allocates from the system. Does not free memory while work is recorded, because freeing would
+  // wait for the device.
   void* from_system(Device device, size_t rounded, PrivateLists* owner) {
     void* data = kernels::device_allocate(device, rounded);
     if (!data && !kernels::is_recording()) {
@@ -155,9 +156,10 @@ class Pool {
       data = kernels::device_allocate(device, rounded);
     }
     if (!data)
-      fail_run("memory: the system has no more; got a request of {} MB with {} MB in use, want a "
-               "smaller batch, a smaller model or 16-bit precision\n{}",
-               rounded >> 20, stats_.live_bytes >> 20, out_of_memory_report(stats_, by_tag_));
+      fail_run(
+          "memory: the system has no more memory; got a request of {} MB with {} MB in use, want a "
+          "smaller batch, a smaller model or 16-bit precision\n{}",
+          rounded >> 20, stats_.live_bytes >> 20, out_of_memory_report(stats_, by_tag_));
     if (owner) owners_[data] = owner;
     ++stats_.system_allocations;
     stats_.reserved_bytes += rounded;
@@ -181,7 +183,7 @@ class Pool {
   TaggedBytes by_tag_ = {};
 };
 
-// Never destroyed: tensors in static storage may be released after main.
+// Returns the pool, which is never destroyed: tensors in static storage may be released after main.
 Pool& pool() {
   static Pool* pool = new Pool;
   static const bool told = (kernels::on_shortage_of_device_memory(empty_cache), true);

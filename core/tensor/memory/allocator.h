@@ -1,5 +1,5 @@
-// Caching allocator: freed blocks go to free lists by size class and are reused, so that a training
-// step in steady state makes no system allocation. One allocator for all devices; thread-safe.
+// Caching allocator: freed blocks go to free lists by size class and are reused. A training step in
+// steady state thus makes no system allocation. One allocator for all devices; thread-safe.
 #pragma once
 
 #include "core/tensor/memory/memory_report.h"
@@ -19,9 +19,9 @@ struct TagBytes {
 };
 using TaggedBytes = std::array<TagBytes, memory_tags>;
 
-// Returns a block of at least `bytes`, 64-byte aligned. Error of kind failed if the system has no
-// more even after the cache was returned; it gives the sizes, what holds the memory and what to
-// change.
+// Returns a block of at least `bytes`, 64-byte aligned. Throws an error of kind failed if the
+// system has no more memory, even after the cache was returned. The error states the sizes, the
+// uses of memory and remedies.
 void* allocate(Device device, size_t bytes, MemoryTag tag = MemoryTag::other);
 // Frees a block; `bytes` and `tag` as given to allocate (or to retag).
 void release(Device device, void* data, size_t bytes, MemoryTag tag = MemoryTag::other);
@@ -32,24 +32,24 @@ TaggedBytes tagged_bytes();
 // Returns the bytes in use on one device under this tag.
 int64_t live_bytes(Device device, MemoryTag tag);
 
-// For an error of the allocator, which calls it while locked: returns the table of memory_report(),
-// and the three changes that would save most.
+// Returns the table of memory_report(), and the three changes that would save most. For an error of
+// the allocator, which calls it while locked.
 std::string out_of_memory_report(const AllocatorStats& stats, const TaggedBytes& by_tag);
 
-// Blocks of one device for work that is recorded and replayed (captured_work.h). A freed block is
-// reused within the recording only, since a replay writes to all of them.
+// Blocks of one device for work that is recorded and replayed (captured_work.h). Only the recording
+// reuses a freed block, since a replay writes to all of them.
 class PrivateBlocks {
  public:
   explicit PrivateBlocks(Device device);
-  // Free blocks become common at once, the others when they are freed.
+  // Makes free blocks common now, and the others when they are freed.
   ~PrivateBlocks();
   PrivateBlocks(const PrivateBlocks&) = delete;
   PrivateBlocks& operator=(const PrivateBlocks&) = delete;
 
   struct Lists;
 
-  // While it lives, the calling thread's allocations on the device come from these blocks. Further
-  // ones come from the system, never from the common cache.
+  // Makes the calling thread's allocations on the device come from these blocks while it lives. New
+  // blocks come from the system, never from the common cache.
   class Scope {
    public:
     explicit Scope(PrivateBlocks& blocks);
@@ -58,8 +58,8 @@ class PrivateBlocks {
     Scope& operator=(const Scope&) = delete;
   };
 
-  // While it lives, allocations come from the common blocks: for values that must survive from one
-  // replay to the next, since earlier work may have used a private block for something else.
+  // Makes allocations come from the common blocks while it lives, for values that must survive from
+  // one replay to the next. Earlier recorded work may also use a private block.
   class Pause {
    public:
     Pause();

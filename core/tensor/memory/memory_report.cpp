@@ -43,7 +43,7 @@ std::string table_of(const AllocatorStats& stats, const TaggedBytes& by_tag) {
   return text;
 }
 
-// A change, and the estimated share of some tags' bytes that it would save.
+// A change, and the estimated share of some tags' bytes that it saves.
 struct Advice {
   double share;
   std::vector<MemoryTag> tags;  // `activations` stands for the tags of all modules
@@ -60,12 +60,14 @@ const std::vector<Advice>& all_advice() {
       {0.45,
        {activations, workspace},
        "16-bit precision: booster.mixed_precision bf16 keeps most activations in half the bytes"},
-      {0.4, {activations}, "checkpoint() around blocks: activations are computed again, not kept"},
+      {0.4,
+       {activations},
+       "checkpoint() around blocks: recomputes activations instead of keeping them"},
       {0.9,
        {optimizer_state},
-       "an optimizer with less state: sgd keeps none, momentum 4 bytes a parameter, adamw 8"},
+       "an optimizer with less state: sgd keeps none, momentum 4 bytes per parameter, adamw 8"},
       {0.5, {parameters, gradients, masters, copies, optimizer_state}, "a smaller model"},
-      {0.5, {data}, "fewer batches made ahead: data.prefetch 1"},
+      {0.5, {data}, "fewer prefetched batches: data.prefetch 1"},
   };
   return advice;
 }
@@ -90,7 +92,7 @@ std::string out_of_memory_report(const AllocatorStats& stats, const TaggedBytes&
   std::stable_sort(advice.begin(), advice.end(), [&](const Advice& a, const Advice& b) {
     return saving(a, by_tag) > saving(b, by_tag);
   });
-  std::string text = table_of(stats, by_tag) + "what to change first:";
+  std::string text = table_of(stats, by_tag) + "most effective changes:";
   for (int i = 0; i < 3; ++i) text += fmt::format("\n  {}. {}", i + 1, advice[i].text);
   return text;
 }

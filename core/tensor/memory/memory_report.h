@@ -1,8 +1,8 @@
-// Memory: what it is for, and how much of it is used.
+// Memory by purpose: how much each purpose uses.
 //
-// Each thread has a current tag, which new tensors get; scopes change it. A tensor whose purpose
-// becomes known later (a gradient that is kept) can be retagged. A scope costs two thread-local
-// writes. All counts are bytes of all devices together. Thread-safe.
+// New tensors get the thread's current tag, which scopes change. A tensor whose purpose becomes
+// known later (a kept gradient) can be retagged. A scope costs two thread-local writes. Counts are
+// bytes of all devices together. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +21,16 @@ enum class MemoryTag : uint8_t {
   gradients,   // of parameters
   masters,     // f32 masters of 16-bit parameters
   optimizer_state,
-  workspace,    // made during backward and gone after it
-  activations,  // made by forward; the tags from here on stand for kinds of modules
+  workspace,    // made during backward and freed after it
+  activations,  // made by forward; further tags stand for kinds of modules
 };
 inline constexpr int memory_tags = 128;
 
 // Returns the tag for activations of this kind of module, such as "VitMlp". Once tags run out,
 // further kinds share `activations`.
 MemoryTag activation_tag(const std::string& kind);
-// Returns "optimizer state", say, or the kind of module for activations. Valid until the program
-// ends.
+// Returns a name such as "optimizer state"; for activations, the kind of module. Valid until the
+// program ends.
 const char* name_of(MemoryTag tag);
 
 MemoryTag current_memory_tag();
@@ -56,15 +56,15 @@ struct MemoryUse {
   int64_t peak_bytes = 0;  // of this tag alone, since reset_peak_bytes()
 };
 
-// Returns the tags that hold or have held memory, largest peak first. "workspace" includes the
-// kernels' scratch.
+// Returns the tags that have held memory, largest peak first. "workspace" includes the kernels'
+// scratch.
 std::vector<MemoryUse> memory_use();
-// Returns the same as a table, with the sums and what the allocator has cached.
+// Returns the same as a table, with the sums and the allocator's cached bytes.
 std::string memory_report();
 
 struct AllocatorStats {
   int64_t live_bytes = 0;          // in use now
-  int64_t peak_bytes = 0;          // most in use at once since reset_peak_bytes()
+  int64_t peak_bytes = 0;          // maximum of bytes in use since reset_peak_bytes()
   int64_t reserved_bytes = 0;      // taken from the system: live plus cached
   int64_t system_allocations = 0;  // allocations from the system since the start
 };

@@ -30,7 +30,8 @@ class TagNames {
   int count_ = static_cast<int>(MemoryTag::activations) + 1;
 };
 
-// Never destroyed: tensors in static storage may be released after main.
+// Returns the names, which are never destroyed: tensors in static storage may be released after
+// main.
 TagNames& tag_names() {
   static TagNames* names = new TagNames;
   return *names;

@@ -17,12 +17,12 @@ void check_fillable(const char* op, const Tensor& x) {
         "{}: want a contiguous floating tensor; got {}", op,
         x.defined() ? name_of(x.dtype()) : "an undefined one");
   check(!grad_enabled() || !x.requires_grad() || x.body()->tracking->is_leaf(),
-        "{}: draws into a result on the tape are not recorded; got grad mode on, want a "
-        "NoGradGuard or detach()",
+        "{}: the tape cannot record draws into a result; got grad mode on, want a NoGradGuard or "
+        "detach()",
         op);
 }
 
-// As in torch, the dtype must also hold the distance of the bounds.
+// Throws if the dtype cannot hold the bounds or, as in torch, their distance.
 void check_bounds(double low, double high, DType dtype) {
   check(std::isfinite(low) && std::isfinite(high) && low <= high,
         "uniform: no numbers are between the bounds; got {} to {}", low, high);
@@ -48,10 +48,10 @@ uint64_t random_stream() { return stream; }
 kernels::RandomPosition Generator::position_of(RandomState state) const {
   state.offset += stream * stream_length;
   if (!recording_)
-    kernels::refuse_to_record("random numbers of a generator of your own",
-                              "because each replay would draw the same ones",
+    kernels::refuse_to_record("random numbers of your own generator",
+                              "because each replay would draw the same numbers",
                               "the thread's default_generator()");
-  // A seed set during the recording is part of it.
+  // A seed set during the recording is part of the recording.
   if (!recording_ || state.seed != recording_->start_.seed) return {state.seed, state.offset};
   return {state.seed, state.offset - recording_->start_.offset,
           static_cast<const uint64_t*>(recording_->origin_.data())};
@@ -60,7 +60,8 @@ kernels::RandomPosition Generator::position_of(RandomState state) const {
 RandomRecording::RandomRecording(Generator& generator, Device device)
     : generator_(&generator), start_(generator.state()),
       origin_(zeros({2}, {.dtype = DType::i64, .device = device})) {
-  check(!generator.recording_, "random: the generator is being recorded; end that recording first");
+  check(!generator.recording_,
+        "random: the generator is already being recorded; end that recording first");
   generator.recording_ = this;
 }
 
@@ -91,7 +92,7 @@ void RandomRecording::write_origin(RandomState state) {
 }
 
 void RandomRecording::replay() {
-  check(generator_->recording_ != this, "random: end() the recording before it is replayed");
+  check(generator_->recording_ != this, "random: call end() of the recording before its replay");
   if (taken_ == 0) return;
   RandomState now = generator_->state();
   write_origin(now);

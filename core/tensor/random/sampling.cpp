@@ -12,7 +12,7 @@
 namespace booster {
 namespace {
 
-// Returns n values in [0, 1) with 48 random bits each: enough for every position of a large set.
+// Returns n values in [0, 1) with 48 random bits each, enough for every position of a large set.
 std::vector<double> fine_uniform(int64_t n, Generator& generator) {
   const std::vector<double> draws = uniform({2 * n}, 0, 1, {}, generator).to_vector<double>();
   std::vector<double> fine(static_cast<size_t>(n));
@@ -35,7 +35,8 @@ double total_of(std::span<const double> weights, int64_t row, int64_t n, bool re
   return std::accumulate(weights.begin(), weights.end(), 0.0);
 }
 
-// Inverts the cumulative distribution. Rounding cannot lead past the last possible position.
+// Inverts the cumulative distribution. Rounding cannot lead past the last position with a positive
+// weight.
 void draw_with_replacement(std::span<const double> weights, double total,
                            std::span<const double> draws, int64_t* to) {
   std::vector<double> up_to(weights.size());
@@ -48,7 +49,7 @@ void draw_with_replacement(std::span<const double> weights, double total,
   }
 }
 
-// Returns the first n arrivals of processes whose rates are the weights: exponential times, sorted.
+// Draws the first n arrivals of processes whose rates are the weights: exponential times, sorted.
 void draw_without_replacement(std::span<const double> weights, std::span<const double> draws,
                               int64_t n, int64_t* to) {
   std::vector<std::pair<double, int64_t>> arrivals;
@@ -62,9 +63,10 @@ void draw_without_replacement(std::span<const double> weights, std::span<const d
 }  // namespace
 
 Tensor randint(int64_t low, int64_t high, const Shape& shape, Device device, Generator& generator) {
-  check(low < high, "randint: no number is from {} to below {}", low, high);
+  check(low < high, "randint: empty range; got {} to below {}", low, high);
   const uint64_t count = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
-  check(count <= uint64_t{1} << 48, "randint: want at most 2^48 numbers; got {} to {}", low, high);
+  check(count <= uint64_t{1} << 48,
+        "randint: range too large; got {} to {}, want at most 2^48 numbers", low, high);
   std::vector<int64_t> numbers;
   for (const double draw : fine_uniform(shape.numel(), generator))
     numbers.push_back(low + static_cast<int64_t>(draw * static_cast<double>(count)));
@@ -76,7 +78,7 @@ Tensor bernoulli(const Tensor& p, Generator& generator) {
         p.defined() ? name_of(p.dtype()) : "an undefined tensor");
   if (p.numel() == 0) return empty(p.shape(), {p.dtype(), p.device()});
   if (const int64_t at = first_outside(p, 0, 1); at >= 0)
-    fail("bernoulli: no probability; got {} at position {}, want 0 to 1",
+    fail("bernoulli: not a probability; got {} at position {}, want 0 to 1",
          p.to_vector<double>()[static_cast<size_t>(at)], at);
   const DType dtype = p.dtype() == DType::f64 ? DType::f64 : DType::f32;
   const Tensor draws = uniform(p.shape(), 0, 1, {dtype, p.device()}, generator);
@@ -114,7 +116,7 @@ Tensor multinomial(const Tensor& weights, int64_t n, bool replacement, Generator
   return from_vector(picks, shape).to(weights.device());
 }
 
-// Fisher-Yates shuffle, from the end.
+// Shuffles by Fisher and Yates, from the end.
 Tensor random_permutation(int64_t n, Generator& generator) {
   Tensor order = arange(n);
   const std::vector<double> draws = fine_uniform(n, generator);

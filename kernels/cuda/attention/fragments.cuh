@@ -18,8 +18,8 @@ __device__ inline int lane() { return static_cast<int>(threadIdx.x) % warp_size;
 __device__ inline int warp_row() {
   return static_cast<int>(threadIdx.x) / warp_size * rows_per_warp;
 }
-// Row and first column of a lane's elements in a fragment of sums. Elements 0 and 1 are (lane_row,
-// lane_column) and its neighbour; 2 and 3 are 8 rows below.
+// Return the row and first column of a lane's elements in a fragment of sums. Elements 0 and 1 are
+// (lane_row, lane_column) and its neighbour; 2 and 3 are 8 rows below.
 __device__ inline int lane_row() { return lane() / 4; }
 __device__ inline int lane_column() { return lane() % 4 * 2; }
 

@@ -9,7 +9,7 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
 
-// Element (n, c, h, w) of a tensor.
+// Returns element (n, c, h, w) of a tensor.
 template <class C>
 __device__ C element(const View& x, int64_t n, int64_t c, int64_t h, int64_t w) {
   return load_any<C>(x.data, x.dtype,

@@ -10,7 +10,7 @@
 namespace booster::kernels::cuda {
 namespace {
 
-// The device's stream for copies, for all threads.
+// Returns the device's stream for copies, for all threads.
 cudaStream_t copy_stream(int device) {
   static std::once_flag created[most_devices];
   static cudaStream_t streams[most_devices];  // never destroyed: the runtime may end first

@@ -26,12 +26,12 @@ size_t length_at(std::string_view bytes) {
 
 Frame decoded(std::string_view bytes) {
   const auto kind = static_cast<uint8_t>(bytes[0]);
-  if (kind >= std::size(texts_of_kind)) fail_data("store: no such kind of frame; got {}", kind);
+  if (kind >= std::size(texts_of_kind)) fail_data("store: unknown kind of frame; got {}", kind);
   Frame frame{static_cast<FrameKind>(kind), {}};
   for (bytes.remove_prefix(1); !bytes.empty();) {
     const size_t length = bytes.size() < length_bytes ? bytes.size() : length_at(bytes);
     if (bytes.size() < length_bytes + length)
-      fail_data("store: a text of {} bytes ends outside its frame", length);
+      fail_data("store: a text of {} bytes exceeds its frame", length);
     frame.texts.emplace_back(bytes.substr(length_bytes, length));
     bytes.remove_prefix(length_bytes + length);
   }
@@ -62,7 +62,7 @@ std::optional<Frame> FrameReader::next() {
   if (received_.size() < length_bytes) return std::nullopt;
   const size_t length = length_at(received_);
   if (length == 0 || length > longest_)
-    fail_data("store: a frame of {} bytes; want 1 to {}", length, longest_);
+    fail_data("store: frame size out of range; got {} bytes, want 1 to {}", length, longest_);
   if (received_.size() < length_bytes + length) return std::nullopt;
   Frame frame = decoded(std::string_view(received_).substr(length_bytes, length));
   received_.erase(0, length_bytes + length);
@@ -73,7 +73,7 @@ int number_in(const std::string& text, int most) {
   int value = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > most)
-    fail_data("store: want a number from 0 to {}; got '{:.20}'", most, text);
+    fail_data("store: number out of range; got '{1:.20}', want 0 to {0}", most, text);
   return value;
 }
 

@@ -21,8 +21,8 @@ enum class FrameKind : uint8_t {
   get,        // rank: key
   value,      // store: key, value
   joined,     // store: rank, process
-  left,       // store: rank, why ("" if it has simply ended)
-  failed,     // both: why a rank gives up; the store forwards the first
+  left,       // store: rank, reason ("" if it ended normally)
+  failed,     // both: why a rank fails; the store forwards the first
   alive       // both: a sign of life
 };
 
@@ -32,7 +32,7 @@ struct Frame {
 };
 
 std::string encoded(const Frame& frame);
-// What the proof of a hello covers: its whole content.
+// Returns what the proof of a hello covers: its whole content.
 std::string purpose_of(const Frame& hello);
 
 // Cuts the received bytes into frames. One thread at a time.
@@ -43,7 +43,7 @@ class FrameReader {
   void set_longest(size_t bytes) { longest_ = bytes; }
   void add(std::string_view bytes) { received_ += bytes; }
   // Returns the next complete frame, if there is one. Throws (kind data) for bytes that are no
-  // frame, or for another number of texts than the kind has.
+  // frame, or for a wrong number of texts.
   std::optional<Frame> next();
 
  private:
@@ -51,8 +51,8 @@ class FrameReader {
   size_t longest_;
 };
 
-// Parses a rank, or another number up to `most`, from a frame's text; throws (kind data) if it is
-// none.
+// Parses a rank, or another number from 0 to `most`, from a frame's text. Throws (kind data) for
+// other text.
 int number_in(const std::string& text, int most);
 
 }  // namespace booster

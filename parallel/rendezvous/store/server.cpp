@@ -91,7 +91,8 @@ void StoreServer::serve(Peer& peer) {
   if (peer.closing && peer.outgoing.empty()) peer.gone = true;
 }
 
-// A peer that sends invalid frames gets no answer: it may be any client.
+// Reads a peer's frames. A peer that sends invalid frames gets no answer, since it may be any
+// client.
 void StoreServer::read(Peer& peer) {
   std::string bytes;
   if (!peer.socket.read_into(bytes)) peer.gone = true;
@@ -122,7 +123,7 @@ void StoreServer::answer(Peer& peer, const Frame& frame) {
       return;
     case FrameKind::failed: return fail_run_once(texts[0]);
     case FrameKind::alive: return;
-    default: fail_data("store: a rank sends what only the store sends");
+    default: fail_data("store: a rank sent a frame that only the store may send");
   }
 }
 
@@ -132,7 +133,7 @@ std::string StoreServer::objection(const Frame& hello) const {
   const std::string& job = hello.texts[4];
   if (number_in(hello.texts[3], 1 << 20) != run_.size || job != run_.job)
     return fmt::format(
-        "another job meets there: that of rank 0 is {}; this is rank {} of {}; want a MASTER_PORT "
+        "another job meets there: rank 0 belongs to {}; this is rank {} of {}; want a MASTER_PORT "
         "for each job, or one BOOSTER_JOB for all ranks of a job",
         run_.job, rank, terminal_text(job));
   if (rank >= run_.size)
@@ -154,7 +155,8 @@ void StoreServer::refuse(Peer& peer, const std::string& why) {
 }
 
 void StoreServer::welcome(Peer& peer, const Frame& hello) {
-  if (hello.kind != FrameKind::hello) fail_data("store: a stranger says something else than hello");
+  if (hello.kind != FrameKind::hello)
+    fail_data("store: an unknown client sent something other than hello");
   const std::string &nonce = hello.texts[0], &proof = hello.texts[1], &rank = hello.texts[2],
                     &process = hello.texts[5];
   if (!is_same(proof, proof_of(run_.secret, purpose_of(hello), peer.nonce + nonce)))
@@ -191,7 +193,8 @@ void StoreServer::put(const std::string& key, const std::string& value) {
   const size_t before = known == values_.end() ? 0 : key.size() + known->second.size();
   const size_t after = stored_ - before + key.size() + value.size();
   if (after > most_stored)
-    return fail_run_once(fmt::format("rank 0 stores values of at most {} bytes", most_stored));
+    return fail_run_once(
+        fmt::format("the value is too large; rank 0 stores at most {} bytes", most_stored));
   stored_ = after;
   values_[key] = value;
   const auto waiting = waiting_.extract(key);
@@ -207,7 +210,7 @@ void StoreServer::fail_run_once(const std::string& why) {
   tell_all({FrameKind::failed, {why}});
 }
 
-// Rank 0 is this process: its thread's silence has no meaning.
+// Drops silent ranks except rank 0: it is this process, so its thread's silence has no meaning.
 void StoreServer::drop_silent() {
   const auto now = Clock::now();
   for (Peer& peer : peers_) {

@@ -1,8 +1,8 @@
 // The store at which ranks on several machines meet; rank 0's process runs it, on its own thread.
 //
 // Ranks must prove that they know the secret before the store uses their messages, and the store
-// proves it to them. A rank takes part once it sends a message after its welcome: a rank that gave
-// up before that may come again. The store disconnects a client that has not proved the secret
+// proves it to them. A rank takes part once it sends a message after its welcome. A rank that gave
+// up before that may join again. The store disconnects a client that has not proved the secret
 // within a few seconds, and the oldest of too many such clients. Frames and the total size of all
 // values are limited.
 #pragma once
@@ -32,7 +32,7 @@ class StoreServer {
   };
   // Throws if it cannot listen at the endpoint.
   StoreServer(Socket listener, Run run);
-  // Sends what is left, for at most a second.
+  // Sends the remaining data, for at most a second.
   ~StoreServer();
 
  private:
@@ -44,13 +44,13 @@ class StoreServer {
     std::string outgoing;
     Clock::time_point since;
     Silence silence;
-    bool ready = true;         // may have something to read, or room to write to
+    bool ready = true;         // may have data to read, or accept data
     int rank = -1;             // -1: has not proved that it knows the secret
     std::string process = {};  // as it states
     bool takes_part = false;   // has sent a message since its welcome
-    bool closing = false;      // closes once `outgoing` is sent
+    bool closing = false;      // close once `outgoing` is sent
     bool gone = false;
-    std::string why = {};  // the reason, if there is more to say
+    std::string why = {};  // the reason, if the peer did not end normally
   };
 
   void serve();

@@ -50,7 +50,8 @@ void switch_on(int file, int level, int option) {
   setsockopt(file, level, option, &on, sizeof on);
 }
 
-// 127.0.1.1 and similar are often what a machine's own name means on that machine only.
+// Returns true only for 127.0.0.1 and ::1. Many machines give their own name the address 127.0.1.1
+// or similar.
 bool is_loopback_itself(const sockaddr* address) {
   if (address->sa_family == AF_INET)
     return reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr == htonl(INADDR_LOOPBACK);
@@ -109,8 +110,8 @@ sockaddr_storage own_end(int file) {
   return address;
 }
 
-// Returns true for a connection to itself. If no process listens on this machine, the port that the
-// system chose for the connection may be the port that it connects to.
+// Returns true for a connection to itself. If no process listens, the system may choose the port
+// that it connects to as the connection's own port.
 bool has_met_itself(int file) {
   sockaddr_storage other = {};
   socklen_t size = sizeof other;
@@ -132,15 +133,16 @@ Endpoint Endpoint::from(const std::string& place) {
       endpoint.host = endpoint.host.substr(1, endpoint.host.size() - 2);
     else if (endpoint.host.find_first_of(":[]") != endpoint.host.npos)
       fail(
-          "rendezvous: an address with colons wants brackets, as in tcp://[fd00::1]:29500; got "
-          "'{}'",
+          "rendezvous: an address with colons needs brackets; got '{}', want a form such as "
+          "tcp://[fd00::1]:29500",
           place);
     const char* end = place.data() + place.size();
     const auto [rest, error] = std::from_chars(place.data() + colon + 1, end, endpoint.port);
     if (error != std::errc() || rest != end) endpoint.port = 0;
   }
   check(named && endpoint.port >= 1 && endpoint.port <= 65535 && !endpoint.host.empty(),
-        "rendezvous: want tcp://HOST:PORT with a port from 1 to 65535; got '{}'", place);
+        "rendezvous: wrong address; got '{}', want tcp://HOST:PORT with a port from 1 to 65535",
+        place);
   return endpoint;
 }
 

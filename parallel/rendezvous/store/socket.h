@@ -12,7 +12,7 @@ namespace booster {
 struct Endpoint {
   std::string host;
   int port = 0;
-  // Throws for anything else.
+  // Parses "tcp://HOST:PORT"; throws for anything else.
   static Endpoint from(const std::string& place);
   std::string text() const;
 };
@@ -25,11 +25,12 @@ class Socket {
   Socket& operator=(Socket&& other) noexcept;
   ~Socket();
 
-  // Listens at this host's port: only on loopback if the host is a loopback address, on the host's
-  // address if this machine has it, else on all addresses (a name may resolve differently here than
-  // elsewhere). Undefined, with the reason in `problem`, if that fails.
+  // Listens at this host's port. A loopback host listens only on loopback. Another host listens on
+  // its address if this machine has it, else on all addresses, since a name may resolve differently
+  // here. Returns an undefined socket, and the reason in `problem`, if that fails.
   static Socket listening(const Endpoint& endpoint, std::string& problem);
-  // Connects. Undefined, with the reason in `problem`, if there is no connection within `limit`.
+  // Connects. Returns an undefined socket, and the reason in `problem`, if that takes longer than
+  // `limit`.
   static Socket connected(const Endpoint& endpoint, std::chrono::milliseconds limit,
                           std::string& problem);
   // Returns the next waiting connection; undefined if there is none.
@@ -37,13 +38,16 @@ class Socket {
 
   bool defined() const { return file_ >= 0; }
   int file() const { return file_; }
-  // Appends the received bytes; false once the other side has closed or the connection is broken.
+  // Appends the received bytes; returns false once the other side has closed or the connection is
+  // broken.
   bool read_into(std::string& bytes) const;
-  // Removes what could be sent now; false if the connection is broken.
+  // Sends as much as possible now and removes it from `bytes`; returns false if the connection is
+  // broken.
   bool write_from(std::string& bytes) const;
-  // Sends all; false if the connection is broken or the other side accepts nothing within `limit`.
+  // Sends all; returns false if the connection is broken or the other side accepts nothing within
+  // `limit`.
   bool write_all(std::string_view bytes, std::chrono::milliseconds limit) const;
-  // The own address, and whether both ends are on this machine's loopback.
+  // Returns this end's address, and whether both ends are on this machine's loopback.
   std::string own_address() const;
   bool is_loopback() const;
 

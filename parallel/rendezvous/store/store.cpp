@@ -22,7 +22,7 @@ constexpr auto pause_between_tries = milliseconds(50);
 constexpr auto one_try = std::chrono::seconds(5);
 constexpr auto longest_send = std::chrono::seconds(10);
 constexpr auto store_tick = milliseconds(200);
-// How long an earlier run's process may still hold the port.
+// How long a process of an earlier run may still hold the port.
 constexpr auto store_handover = std::chrono::seconds(2);
 constexpr const char* has_ended = "has ended";
 
@@ -42,7 +42,7 @@ StoreRendezvous::StoreRendezvous(Endpoint endpoint, int rank, int size, std::str
     const kernels::BlockedSignals guard;
     listener_ = std::thread([this] { listen(); });
   }
-  // A failed program ends this way: what it reported must still reach the others.
+  // A failed program ends this way; its reports must still reach the others.
   at_quick_exit_.emplace([this] { leave(); });
 }
 
@@ -90,7 +90,7 @@ void StoreRendezvous::join() {
       refused = Clock::now();
     if (refused && Clock::now() - *refused > store_handover) fail_run("rendezvous: {}", refusal);
     if (Clock::now() - start > group_timeout())
-      fail_run("rendezvous: rank 0 did not come to {} within {:g} s: {}", endpoint_.text(),
+      fail_run("rendezvous: rank 0 did not arrive at {} within {:g} s: {}", endpoint_.text(),
                seconds(group_timeout()), refusal.empty() ? obstacle : refusal);
     wait.still([] { return "rank 0"; }, [&] { return endpoint_.text(); });
   }
@@ -104,7 +104,8 @@ std::string StoreRendezvous::try_to_join(std::string& refusal) {
   reader_ = FrameReader(longest_store_frame);
   try {
     const Frame challenge = next_frame(end);
-    if (challenge.kind != FrameKind::challenge) return "what listens there is no store of booster";
+    if (challenge.kind != FrameKind::challenge)
+      return "the process that listens there is not a store of booster";
     const std::string nonce = random_bytes(32), theirs = challenge.texts[0];
     Frame hello{FrameKind::hello,
                 {nonce, "", std::to_string(rank()), std::to_string(size()), job_, own_process()}};
@@ -117,7 +118,8 @@ std::string StoreRendezvous::try_to_join(std::string& refusal) {
       refusal = fmt::format("{} refuses rank {}: {}", endpoint_.text(), rank(),
                             terminal_text(answer.texts[0]));
     else if (!is_welcome)
-      refusal = fmt::format("what listens at {} does not know BOOSTER_SECRET", endpoint_.text());
+      refusal = fmt::format("the process that listens at {} does not know BOOSTER_SECRET",
+                            endpoint_.text());
     if (!is_welcome) return "";
     run_secret_ = hmac_sha256(secret_, answer.texts[1]);
     send({FrameKind::alive, {}});  // this rank is still here, and takes part
@@ -140,7 +142,7 @@ Frame StoreRendezvous::next_frame(Clock::time_point end) {
 }
 
 // Runs on the thread that receives the store's messages and sends signs of life. On rank 0 the
-// store's silence has no meaning: it is this process's own.
+// store's silence has no meaning, because this process runs the store.
 void StoreRendezvous::listen() {
   auto told = Clock::now();
   Silence silence(told);
@@ -187,7 +189,8 @@ void StoreRendezvous::lose_store(const std::string& why) {
   changed_.notify_all();
 }
 
-// After a partial frame nothing else can be sent; losing the store reports that to waiting threads.
+// Sends a frame. After a partial frame nothing else can be sent; waiting threads then see the store
+// as lost.
 void StoreRendezvous::send(const Frame& frame) {
   const auto is_sent = [&] {
     std::lock_guard lock(sending_);
@@ -217,7 +220,7 @@ void StoreRendezvous::wait_for(const std::vector<int>& ranks) {
   const auto all_here = [&] { return missing(ranks).empty(); };
   if (wait_until(ranks, all_here, [&] { return endpoint_.text(); })) return;
   std::lock_guard lock(mutex_);
-  fail_run("rendezvous: not all ranks came within {:g} s; missing: rank {}",
+  fail_run("rendezvous: not all ranks arrived within {:g} s; missing: rank {}",
            seconds(group_timeout()), missing(ranks));
 }
 
@@ -234,7 +237,7 @@ std::string StoreRendezvous::get(const std::string& key, const std::vector<int>&
   if (!std::ranges::count(needed, 0)) needed.push_back(0);  // it runs the store
   const auto is_there = [&] { return values_.contains(key); };
   if (!wait_until(needed, is_there, [&] { return key; }))
-    fail_run("rendezvous: a rank did not announce '{}' within {:g} s", key,
+    fail_run("rendezvous: no rank published '{}' within {:g} s", key,
              seconds(group_timeout()));
   std::lock_guard lock(mutex_);
   return values_.at(key);

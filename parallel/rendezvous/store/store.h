@@ -4,7 +4,7 @@
 // Every rank, rank 0 too, keeps one connection to it as long as it takes part. The store thus
 // detects ranks that have ended. A rank that is stopped or disconnected shows no sign of life for
 // BOOSTER_HEARTBEAT seconds (8), and counts as lost. All ranks must have the same BOOSTER_SECRET,
-// which they prove but never send. Later messages are neither secret nor protected from a man in
+// which they prove but never send. Later messages are neither encrypted nor protected from a man in
 // the middle. Thread-safe.
 #pragma once
 
@@ -30,7 +30,7 @@ class StoreRendezvous final : public Rendezvous {
  public:
   // Joins this job's run at the endpoint, where rank 0 listens. Throws if it cannot, if another job
   // meets there, if the rank is taken, if the secret is missing or wrong, or if rank 0 does not
-  // arrive in time. `job` is as job_of() returns it.
+  // arrive in time. `job` is the result of job_of().
   StoreRendezvous(Endpoint endpoint, int rank, int size, std::string job);
   ~StoreRendezvous() override;
 

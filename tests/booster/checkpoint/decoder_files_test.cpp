@@ -35,7 +35,7 @@ std::string bytes_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The loss of all tokens except the first, as Hugging Face shifts them.
+// Returns the loss of all tokens except the first, as Hugging Face shifts them.
 Tensor next_token_loss(const Tensor& logits, const Tensor& ids) {
   const int64_t tokens = ids.size(1);
   return cross_entropy(flatten(narrow(logits, 1, 0, tokens - 1), 0, 1),

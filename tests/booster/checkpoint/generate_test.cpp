@@ -29,7 +29,7 @@ std::vector<int32_t> ids_of(const Tensor& row) {
   return {ids.begin(), ids.end()};
 }
 
-// What the model would write if it read the whole text again for each token.
+// Returns what the model would write if it read the whole text again for each token.
 std::vector<int32_t> without_cache(const Model& model, std::vector<int32_t> text, int64_t count) {
   const NoGradGuard no_grad;
   model.eval();

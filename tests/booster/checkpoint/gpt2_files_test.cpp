@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The folder of make_gpt2.py's output; may be overridden with the full-size model.
+// Returns the folder of make_gpt2.py's output; may be overridden with the full-size model.
 fs::path gpt2_folder() {
   const char* given = std::getenv("GPT2_GOLDEN");
   return given ? given : test::golden_folder() + "/gpt2";
@@ -69,7 +69,7 @@ struct Gpt2Run {
     const NoGradGuard no_grad;
     return boosted.model(ids);
   }
-  // The loss over all tokens except the last, as Hugging Face shifts them.
+  // Returns the loss over all tokens except the last, as Hugging Face shifts them.
   double backward(const Tensor& ids) {
     const int64_t tokens = ids.size(1);
     boosted.optimizer.zero_grad();

@@ -41,7 +41,7 @@ struct Leg {
   bool late = false;                   // overlap_allgather of low_level_zero
   HybridParallelOptions options = {};  // of "hybrid"
 
-  // The number of ranks that see different data.
+  // Returns the number of ranks that see different data.
   int64_t shares() const {
     return static_cast<int64_t>(ranks.size()) /
            (options.tp_size * options.pp_size * options.sp_size);

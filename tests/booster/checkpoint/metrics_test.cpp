@@ -49,7 +49,7 @@ TEST_CASE("a mean counts each sample once on several ranks, whatever their share
 TEST_CASE("one rank's mean is that of all samples, and starts anew") {
   DataLoader loader = loader_of(7, {.batch_size = 3});
   MeanMetric metric(loader);
-  CHECK_THROWS_WITH_AS(metric.value(), doctest::Contains("no rank had a sample"), Error);
+  CHECK_THROWS_WITH_AS(metric.value(), doctest::Contains("no rank has a sample"), Error);
   for (int epoch = 0; epoch < 2; ++epoch) {
     metric.reset();
     for (auto& [value, label] : loader) metric.add(value);

@@ -29,9 +29,9 @@ TEST_CASE("rank: configs" * doctest::skip()) {
   CHECK(said(1, "own.number=3") == "");
   CHECK(said(1, "own.folder=elsewhere") == "");
   CHECK(said(2, "own.number=4") ==
-        "config: own.number is not the same on all ranks; rank 2 has 4, rank 0 has 3");
+        "config: own.number differs between ranks; rank 2 has 4, rank 0 has 3");
   CHECK(said(0, "optimizer.lr=0.5") ==
-        "config: optimizer.lr is not the same on all ranks; rank 1 has 0.001, rank 0 has 0.5");
+        "config: optimizer.lr differs between ranks; rank 1 has 0.001, rank 0 has 0.5");
   CHECK(said(1, "booster.plugin.bucket_cap_mb=7").find("booster.plugin.bucket_cap_mb") == 8);
   CHECK(said(1, "booster.plugin=low_level_zero").find("config: booster.plugin.") == 0);
   CHECK(said(1, "optimizer.name=adamw").find("config: optimizer.") == 0);

@@ -99,7 +99,8 @@ TEST_CASE("what is wrong in amp_configs is named with its place") {
   refused(R"(, "amp_configs": {"custom_white_list": [1]})", "want a list of strings");
   refused(R"(, "amp_configs": {"init_loss_scaling": null})", "wrong type; got null");
   refused(R"(, "amp_configs": [])", "want an object, or null");
-  refused(R"(, "amp_configs": {}, "decr_ratio": 0.5)", "decr_ratio is given beside amp_configs");
+  refused(R"(, "amp_configs": {}, "decr_ratio": 0.5)",
+          "decr_ratio is given together with amp_configs");
   refused(R"(, "save_dtype": "fp16")", "unknown name");
   refused(R"(, "master_weight": "yes")", "want true or false, or null");
 }

@@ -111,7 +111,7 @@ TEST_CASE("a sample that the model does not take is refused in the model's words
   const auto refusal = [&](const Model& model, const Shape& sample) {
     return error_of([&] { export_onnx(model, sample, file); });
   };
-  CHECK(contains(refusal(Sequential({Linear(3, 2)}), {5}), "linear: sizes do not fit"));
+  CHECK(contains(refusal(Sequential({Linear(3, 2)}), {5}), "linear: sizes do not match"));
   CHECK(contains(refusal(Sequential({Embedding(3, 2), Linear(2, 2)}), {3}), "embedding: index"));
   CHECK(contains(refusal(Sequential({ReLU()}), {3}), "a model without weights"));
   models::VitOptions small = {.num_classes = 2};

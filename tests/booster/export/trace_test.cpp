@@ -148,7 +148,7 @@ TEST_CASE("what a graph cannot do is refused with the op and its module") {
     y.add_(x);
     return exp(y);
   };
-  has(refusal(changed_in_place), "exp: an argument was changed in place");
+  has(refusal(changed_in_place), "exp: an op changed its argument in place");
   const auto unknown = [](const Tensor& x) {
     return record(x.detach().clone(), "cube", {x}, [](const Tensor&, Gradients&) {});
   };

@@ -89,7 +89,8 @@ TEST_CASE("rank: overflow seen by the doctor" * doctest::skip()) {
   const auto infinite = findings_with(INFINITY);
   const Finding* forward = of_step_2(infinite);
   CHECK(forward->ranks == std::vector<int>{1});
-  CHECK(forward->text.find("forward overflow: first not finite is mul") != std::string::npos);
+  CHECK(forward->text.find("forward overflow: the first non-finite result is mul") !=
+        std::string::npos);
 }
 TEST_CASE("the doctor names the rank whose loss or gradient was not finite") {
   CHECK(failures(Ranks("rank: overflow seen by the doctor", 2).wait(60)) == "");

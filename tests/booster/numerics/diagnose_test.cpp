@@ -75,7 +75,7 @@ TEST_CASE("a forward overflow names the op, its layer and its inputs' maxima") {
   const Outcome seen = diagnosed({.between = [](const Tensor& h) { return exp(h * 0.0 + 12.0); }});
   REQUIRE(seen.of(Pitfall::non_finite_forward));
   const Finding& finding = *seen.of(Pitfall::non_finite_forward);
-  CHECK(finding.text.find("first not finite is exp in model") != std::string::npos);
+  CHECK(finding.text.find("the first non-finite result is exp in model") != std::string::npos);
   CHECK(finding.text.find("magnitudes: 12") != std::string::npos);
   CHECK(finding.remedy.find("f32") != std::string::npos);
 }
@@ -182,5 +182,5 @@ TEST_CASE("two doctors at once are an error") {
   Model model = Net();
   auto [net, opt] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
   const Diagnose doctor(net);
-  CHECK_THROWS_WITH_AS(Diagnose{net}, Contains("another one looks on"), Error);
+  CHECK_THROWS_WITH_AS(Diagnose{net}, Contains("another one is active"), Error);
 }

@@ -118,7 +118,7 @@ TEST_CASE("lists say which ops are checked, and names that never ran are told") 
   CHECK(checker.names_never_seen() == std::vector<std::string>{"relue"});
   CHECK_THROWS_WITH_AS(
       TensorChecker({.mode = CheckMode::all, .checked_ops = {"relu"}, .skipped_ops = {"relu"}}),
-      Contains("both to be checked and to be skipped"), Error);
+      Contains("is on both lists"), Error);
   CHECK_THROWS_WITH_AS(check_mode("reprot"), Contains("did you mean report?"), Error);
 }
 

@@ -237,15 +237,17 @@ TEST_CASE("pitfall 3: rows of nothing but -inf are told at the softmax") {
     return softmax(h * 0.0 + full({4, 8}, -infinity), -1);
   }});
   REQUIRE(seen.of(Pitfall::fully_masked_softmax));
-  CHECK(seen.of(Pitfall::fully_masked_softmax)->text.find("first not finite is softmax") !=
-        std::string::npos);
+  CHECK(
+      seen.of(Pitfall::fully_masked_softmax)->text.find("the first non-finite result is softmax") !=
+      std::string::npos);
 }
 
 TEST_CASE("pitfall 5: a sum that overflows in f16 is told at the sum") {
   const Outcome seen = diagnosed(
       {.between = [](const Tensor& h) { return h + sum(h * 0.0 + 30000.0, {-1}, true); }});
   REQUIRE(seen.of(Pitfall::sum_overflow));
-  CHECK(seen.of(Pitfall::sum_overflow)->text.find("first not finite is sum") != std::string::npos);
+  CHECK(seen.of(Pitfall::sum_overflow)->text.find("the first non-finite result is sum") !=
+        std::string::npos);
   CHECK(seen.exit_code == 3);
 }
 
@@ -284,7 +286,7 @@ TEST_CASE("pitfall 35: an fp8 scale made from a magnitude far from the present o
   CHECK(small[0].step == 2);
   CHECK(small[0].count == 2);
   CHECK(small[0].severity == Severity::warning);
-  CHECK(small[0].text.starts_with("100.0 % of its numbers are 0 in e4m3: its scale is made from"));
+  CHECK(small[0].text.starts_with("100.0 % of its values are 0 in e4m3: its scale uses"));
   CHECK(small[0].text.find("1 pass ago") != std::string::npos);
   CHECK(small[0].remedy.find("current scaling") != std::string::npos);
 
@@ -294,7 +296,7 @@ TEST_CASE("pitfall 35: an fp8 scale made from a magnitude far from the present o
 
   const auto large = fp8_findings("delayed", {of_size(1), of_size(100)});
   REQUIRE(large.size() == 1);
-  CHECK(large[0].text.find("of its numbers are cut off in e4m3") != std::string::npos);
+  CHECK(large[0].text.find("of its values are clipped in e4m3") != std::string::npos);
   CHECK(large[0].numbers["saturated_share"] > 0.9);
 }
 
@@ -304,7 +306,7 @@ TEST_CASE("pitfall 35: fp8 numbers that are tiny beside the largest one are told
   const auto tiny = fp8_findings("current", {x});
   REQUIRE(tiny.size() == 1);
   CHECK(tiny[0].object == "0 (input)");
-  CHECK(tiny[0].text == "99.2 % of its numbers are 0 in e4m3: its largest magnitude is 1e+07");
+  CHECK(tiny[0].text == "99.2 % of its values are 0 in e4m3: its largest magnitude is 1e+07");
 }
 
 TEST_CASE("pitfall 35: magnitudes that move as they do in training are not told") {

@@ -65,7 +65,7 @@ TEST_CASE("GPU: a profile tells what the GPU did, and beside it what the host la
   if (module && std::string(module).find("on_host") != std::string::npos)
     CHECK(on_gpu > 3 * launches->seconds);
   const std::string table = profiler.table();
-  for (const char* begin : {"matmul ", "launch kernels ", "(cuda:0 has nothing to do) ",
+  for (const char* begin : {"matmul ", "launch kernels ", "(cuda:0 is idle) ",
                             "(between launches) ", "bound in f32 on cuda:0: "})
     CHECK(has_line(table, begin));
   const TemporaryFolder folder;

@@ -172,13 +172,13 @@ TEST_CASE("communication is hidden while the main thread computes in a backward 
   CHECK(hidden == doctest::Approx(computing).epsilon(1e-6));
   CHECK(hidden >= 0.004);
   CHECK(all >= hidden + 0.006);
-  CHECK(profiler.table().find("% behind backward") != std::string::npos);
+  CHECK(profiler.table().find("% hidden by backward") != std::string::npos);
 }
 
 TEST_CASE("one profiler records at a time, on all threads, and again after another") {
   {
     const Profiler first;
-    CHECK_THROWS_WITH_AS(Profiler(), Contains("another one records"), Error);
+    CHECK_THROWS_WITH_AS(Profiler(), Contains("another one is recording"), Error);
   }
   Profiler second;
   std::thread([] { ones({5}); }).join();
@@ -203,7 +203,7 @@ TEST_CASE("--profile sets train.profile, checked as a config is") {
             .get<std::string>("train.profile") == "10:20");
   const char* joined[] = {"program", "--profile=10:5"};
   CHECK_THROWS_WITH_AS(Config::from_args(2, joined, example::program_config()),
-                       Contains("train.profile: bad range of steps; got \"10:5\""), Error);
+                       Contains("train.profile: wrong range of steps; got \"10:5\""), Error);
 }
 
 TEST_CASE("precision auto is bf16 where it is native, else fp32, and says why") {

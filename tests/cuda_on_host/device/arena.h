@@ -24,7 +24,7 @@ std::string open_on_device(const void* address, size_t bytes);
 // Closes the device's memory to the host after an access.
 void close_device();
 
-// The offset of a device address in its memory, and the size of the address range.
+// Returns the offset of a device address in its memory, and the size of the address range.
 size_t offset_on_device(const void* address);
 inline constexpr size_t address_space = size_t{16} << 30;
 

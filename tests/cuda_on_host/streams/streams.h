@@ -40,7 +40,7 @@ void finish_device(int device);
 // Returns whether all work is done; may run some first.
 bool is_done(cudaStream_t stream);
 bool is_done(cudaEvent_t event);
-// Whether an event was created with timing and recorded, and whether its time is known.
+// Returns whether an event was created with timing and recorded, and whether its time is known.
 bool can_be_timed(cudaEvent_t event);
 bool has_time(cudaEvent_t event);
 // Returns the time between two completed events.

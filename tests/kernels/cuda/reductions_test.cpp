@@ -13,7 +13,7 @@ const DType all_dtypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16,
 const ReduceOp all_ops[] = {ReduceOp::sum,  ReduceOp::mean, ReduceOp::amax,
                             ReduceOp::amin, ReduceOp::any,  ReduceOp::all};
 
-// Random numbers that every dtype can hold.
+// Returns random numbers that every dtype can hold.
 Plain drawn(DType dtype, const Index& shape, const Index& strides, uint32_t seed) {
   const Plain x = random(dtype, shape, strides, seed);
   if (dtype == DType::boolean || dtype == DType::u8)

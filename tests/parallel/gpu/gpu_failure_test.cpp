@@ -184,9 +184,9 @@ TEST_CASE("rank: GPUs disagree" * doctest::skip()) {
     if (how == "message" && world.rank == 2) group.barrier();
   });
   CAPTURE(error);
-  if (how != "message") CHECK(contains(error, "the ranks do not call the same collective: "));
+  if (how != "message") CHECK(contains(error, "the ranks call different collectives: "));
   if (how == "message" && world.rank == 0)
-    CHECK(contains(error, "the ranks do not call the same operation: "));
+    CHECK(contains(error, "the ranks call different operations: "));
   CHECK(contains(error, how == "message" && world.rank != 0 ? "rank 0 (pid " : "rank 1: "));
 }
 TEST_CASE("GPU: ranks that call different things are told which" * on_several_gpus()) {
@@ -208,7 +208,7 @@ TEST_CASE("rank: wants NCCL that is not there" * doctest::skip()) {
   const World world = launch_from_env();
   const std::string error = failure_of([&] { world.group(); });
   CAPTURE(error);
-  CHECK(contains(error, "BOOSTER_BACKEND=nccl: there is no NCCL: libnccl.so.2: not found"));
+  CHECK(contains(error, "BOOSTER_BACKEND=nccl: NCCL is not available: libnccl.so.2: not found"));
   std::this_thread::sleep_for(std::chrono::seconds(2));  // the other may still check this one
 }
 TEST_CASE("GPU: BOOSTER_BACKEND=nccl says why it cannot be" * on_played_gpus()) {

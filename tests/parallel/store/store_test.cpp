@@ -187,7 +187,7 @@ TEST_CASE("who has no secret, another one, another job or a taken rank is refuse
   const std::string who = endpoint.text() + " refuses rank ";
   CHECK(error_of_joining(endpoint, 1, 2, "cake") ==
         "rendezvous: " + who +
-            "1: another job meets there: that of rank 0 is job; this is rank 1 of cake; want a "
+            "1: another job meets there: rank 0 belongs to job; this is rank 1 of cake; want a "
             "MASTER_PORT for each job, or one BOOSTER_JOB for all ranks of a job");
   CHECK(error_of_joining(endpoint, 1, 3).find("another job meets there") != std::string::npos);
   CHECK(error_of_joining(endpoint, 5, 2).find("no such rank; got 5, want 0 to 1") !=
@@ -223,8 +223,8 @@ TEST_CASE("a rank does not trust whoever listens") {
       taken.push_back(std::move(socket));
     }
   });
-  CHECK(error_of_joining(endpoint, 1, 2) ==
-        "rendezvous: what listens at " + endpoint.text() + " does not know BOOSTER_SECRET");
+  CHECK(error_of_joining(endpoint, 1, 2) == "rendezvous: the process that listens at " +
+                                                endpoint.text() + " does not know BOOSTER_SECRET");
   done = true;
   impostor.join();
 }

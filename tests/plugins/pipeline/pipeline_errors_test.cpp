@@ -87,7 +87,7 @@ TEST_CASE("rank: refusals" * doctest::skip()) {
   const auto options = [&](const PipelineOptions& given, const char* text) {
     says(error_of([&] { StagesPlugin(group, given); }), text);
   };
-  options({}, "num_microbatches or microbatch_size, one of the two");
+  options({}, "exactly one of num_microbatches and microbatch_size");
   options({.num_microbatches = 2, .microbatch_size = 2}, "one of the two");
   options({.num_microbatches = 2, .num_model_chunks = 2}, "wants 1 chunk of the model");
   options({.style = PipelineStyle::interleaved, .num_microbatches = 2}, "wants 2 chunks or more");
@@ -107,7 +107,7 @@ TEST_CASE("rank: other batches" * doctest::skip()) {
                                                train_once(booster, boosted, 4);
                                                train_once(booster, boosted, 4 + 2 * world.rank);
                                              });
-  if (world.rank == 1) says(text, "stages do not run the same");
+  if (world.rank == 1) says(text, "stages run different work");
   else says(text, "rank 1");
 }
 TEST_CASE("stages that are given different batches are told, and none waits for ever") {
@@ -126,7 +126,8 @@ TEST_CASE("rank: a loss of all parameters" * doctest::skip()) {
   });
   Booster booster({.plugin = StagesPlugin(world.group(), two_microbatches())});
   BoostedTriple boosted = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}), decay);
-  says(error_of([&] { train_once(booster, boosted, 4); }), "is on another stage, and empty here");
+  says(error_of([&] { train_once(booster, boosted, 4); }),
+       "belongs to another stage and is empty on this one");
 }
 TEST_CASE("a loss that reads parameters of other stages is told so") {
   CHECK(failures(Ranks("rank: a loss of all parameters", 2).wait(60)) == "");

@@ -148,7 +148,7 @@ TEST_CASE("schedules that cannot be are errors that say what would fit") {
                          doctest::Contains(text), Error);
   };
   wrong(PipelineStyle::interleaved, 3, 4, 2, "want a multiple of 3 microbatches; got 4");
-  wrong(PipelineStyle::one_f_one_b, 3, 4, 2, "got 2 chunks, want interleaved");
+  wrong(PipelineStyle::one_f_one_b, 3, 4, 2, "got 2 chunks, want style interleaved");
   wrong(PipelineStyle::gpipe, 0, 4, 1, "at least 1; got 0 stages");
   CHECK_THROWS_WITH_AS(pipeline_style_named("1f1"), doctest::Contains("1f1b"), Error);
   for (const std::string& name : pipeline_style_names())

@@ -79,9 +79,9 @@ TEST_CASE("cuts by hand are taken as they are, and errors say what fits") {
     CHECK_THROWS_WITH_AS(cut_by_names(given, links, 2), doctest::Contains(text), Error);
   };
   names({"blok.1"}, "block.1");
-  names({"block.1", "block.0"}, "out of order; got block.0 behind block.1");
+  names({"block.1", "block.0"}, "out of order; got block.0 after block.1");
   names({"block.1", "stem"}, "out of order");
-  names({"block.0", "block.1"}, "3 stages and chunks ([block.0, block.1]), want 2");
+  names({"block.0", "block.1"}, "first links; got 3 ([block.0, block.1]), want 2");
 }
 
 TEST_CASE("more stages than links, and costs that are none, are errors") {

@@ -139,7 +139,7 @@ TEST_CASE("rank: parameters that work on parts" * doctest::skip()) {
   options.tensor_plan.push_back({"slope", {.style = SplitStyle::shared}});
   CHECK(trained_as_alone(sloped, options) == "");
   options.tensor_plan.back().first = "fc1.bias";
-  CHECK(contains(trained_as_alone(sloped, options), "fc1.bias is planned twice"));
+  CHECK(contains(trained_as_alone(sloped, options), "two patterns match fc1.bias"));
   options.tensor_plan.back().first = "slopes";
   CHECK(contains(trained_as_alone(sloped, options), "matches no parameter; got slopes"));
 }
@@ -153,7 +153,7 @@ TEST_CASE("rank: parameters of both sides" * doctest::skip()) {
   const TensorPlan shared = {cut_fc1, cut_fc2, {"gain", {.style = SplitStyle::shared}}};
   CHECK(trained_as_alone(edge_net(Crossing::gain), gathering(shared)) == "");
   CHECK(contains(trained_as_alone(edge_net(Crossing::norm), gathering({cut_fc1, cut_fc2})),
-                 "blocks.0.norm is used within sequence_blocks"));
+                 "blocks.0.norm is used inside sequence_blocks"));
 }
 TEST_CASE("split_gather refuses what blocks and the rest both use, or sums it as style shared") {
   run_ranks("rank: parameters of both sides", 2);

@@ -273,13 +273,14 @@ void check_refusals() {
     CHECK(text.find(part) != text.npos);
   };
   contains(refusal(small_vit(3), {.tp_size = 2}, world),
-           "tp_size 2 does not fit blocks.0.attn.qkv, which has 3 heads; want tp_size 1, 3");
+           "tp_size 2 does not divide blocks.0.attn.qkv, which has 3 heads; want tp_size 1, 3");
   const Model few = models::gpt2("gpt2", {.vocab_size = 1, .n_embd = 8, .n_layer = 1, .n_head = 4});
   contains(refusal(few, {.tp_size = 2}, world),
-           "tp_size 2 does not fit transformer.wte, which has 1 features; want tp_size 1");
+           "tp_size 2 does not divide transformer.wte, which has 1 features; want tp_size 1");
   const std::string to_all = "all_to_all";
   contains(refusal(small_vit(3), {.sp_size = 2, .sequence_parallelism_mode = to_all}, world),
-           "sp_size 2 does not fit blocks.0.attn.qkv, which has 3 heads; want sp_size 1, 3, or "
+           "sp_size 2 does not divide the heads of blocks.0.attn.qkv; got 3 heads, want sp_size 1, "
+           "3, or "
            "sequence_parallelism_mode ring_attn");
   contains(refusal(small_vit(6), {.sp_size = 2}, world), "sp_size 2 has no effect");
   contains(refusal(small_vit(6), {.sequence_parallelism_mode = "ulysses"}, world),
@@ -289,7 +290,7 @@ void check_refusals() {
               {.sp_size = 2, .sequence_parallelism_mode = to_all, .sequence_blocks = "layers.*"},
               world),
       "sequence_blocks: matches no module; got layers.*");
-  const std::string tokens = "5 tokens do not divide among 2 ranks; want 1, 5 ranks";
+  const std::string tokens = "2 ranks do not divide 5 tokens; want 1, 5 ranks";
   const Model odd = models::vit("vit_tiny_patch16_224", {.img_size = 32, .num_heads = 4});
   for (const std::string mode : {"all_to_all", "ring_attn"})  // known before the first batch
     contains(refusal(odd, {.sp_size = 2, .sequence_parallelism_mode = mode}, world), tokens);
@@ -301,11 +302,12 @@ void check_refusals() {
   contains(refusal(small_vit(6), {.tp_size = 2, .tensor_plan = {{"blocks.*.attn.q", {}}}}, world),
            "matches no module; got blocks.*.attn.q");
   contains(refusal(small_vit(6), {.tp_size = 2, .tensor_plan = {{"norm", {}}}}, world),
-           "norm: style column wants a linear layer; got a LayerNorm");
+           "norm: style column needs a linear layer; got a LayerNorm");
   contains(refusal(small_vit(6), {.tp_size = 2, .tensor_plan = {{"*.fc1", {}}, {"*mlp.fc1", {}}}},
                    world),
-           "is planned twice, by *.fc1 and *mlp.fc1");
-  contains(refusal(models::resnet20(), {.tp_size = 2}, world), "no tensor plan comes with a");
+           "two patterns match blocks.0.mlp.fc1: *.fc1 and *mlp.fc1");
+  contains(refusal(models::resnet20(), {.tp_size = 2}, world),
+           "has no tensor plan; want tensor_plan");
   contains(refusal(small_vit(6), {.tp_size = 3}, world), "3");
 }
 

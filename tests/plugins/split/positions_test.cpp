@@ -169,9 +169,9 @@ TEST_CASE("rank: positions not asked for" * doctest::skip()) {
     return trained_as_one(positions, sharing("ring_attn"));
   };
   CHECK(contains(refusal(Positions::counted),
-                 "made arange of as many numbers as this rank has tokens"));
+                 "called arange with this rank's number of tokens"));
   const std::string table = refusal(Positions::table);
-  CHECK(contains(table, "0.0.attn.table is a buffer of a module within sequence_blocks"));
+  CHECK(contains(table, "0.0.attn.table, a buffer of a module within sequence_blocks"));
   CHECK(contains(table, "first_token(tokens)"));
 }
 TEST_CASE("ring_attn refuses positions that count from 0 on every rank") {
@@ -183,7 +183,7 @@ TEST_CASE("first_token is 0 where a module has all tokens, and refuses other num
   set_token_layout({.all = 12, .first = 8, .here = 4});
   CHECK(first_token(12) == 0);
   CHECK(first_token(4) == 8);
-  CHECK(contains(error_of([] { first_token(5); }), "got 5 tokens, want the 4 of this rank or all"));
+  CHECK(contains(error_of([] { first_token(5); }), "got 5, want the 4 of this rank or all"));
   set_token_layout({});
   take_token_uses();
   CHECK(first_token(5) == 0);

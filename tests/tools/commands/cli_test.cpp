@@ -87,7 +87,7 @@ TEST_CASE("config check tells all mistakes, those of the objects among them") {
     {"name": "fp8", "exclude": ["hed"]}}})");
   const CommandResult layer = run_booster("config check " + in_quotes(folder / "layer.json"));
   CHECK(layer.code == 2);
-  CHECK_MESSAGE(layer.says("fp8: exclude: no layer of this name; got hed"), layer.output);
+  CHECK_MESSAGE(layer.says("fp8: exclude: no layer has this name; got hed"), layer.output);
 }
 
 TEST_CASE("--help lists every key of a config with its legal names and its default") {

@@ -222,7 +222,7 @@ TEST_CASE("a refusal is told in the step where it happens, and the last usable s
   const auto grown =
       simulated("paddle_dynamic", "init_loss_scaling=2^126 incr_every_n_steps=1", "F3");
   CHECK(grown[0].diagnosis.empty());
-  CHECK(grown[1].diagnosis.find("growth beyond what f32 holds was refused") != std::string::npos);
+  CHECK(grown[1].diagnosis.find("growth beyond the range of f32 was refused") != std::string::npos);
   CHECK(grown[2].scale == 0x1p127);
   const auto fallen = simulated("torch", "init_scale=2^-126", "I2F");
   CHECK(fallen[0].diagnosis.empty());

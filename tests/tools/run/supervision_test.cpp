@@ -114,7 +114,7 @@ TEST_CASE("a rank that others wait for is named while they wait, each time after
     });
     CAPTURE(ended.err);
     CHECK(ended.code == 0);
-    const std::string told = " has not come to barrier (call 2) for ";
+    const std::string told = " has not arrived at barrier (call 2) for ";
     CHECK(contains(ended.err, "booster run: rank 1 (pid "));
     CHECK(contains(ended.err, told));
     CHECK(contains(ended.err, " s; rank 0, rank 2 wait for it\n"));
@@ -180,9 +180,9 @@ TEST_CASE("without a run tool those that wait name the rank themselves") {
   CHECK(failures(results) == "");
   CAPTURE(results[0].output);
   CHECK(contains(results[0].output, "booster: rank 1 (pid "));
-  CHECK(contains(results[0].output, " has not come to barrier (call 2) for "));
+  CHECK(contains(results[0].output, " has not arrived at barrier (call 2) for "));
   CHECK(contains(results[0].output, "; rank 0 waits for it, at most 600 s (BOOSTER_TIMEOUT)\n"));
-  CHECK(!contains(results[1].output, "has not come"));
+  CHECK(!contains(results[1].output, "has not arrived"));
 }
 
 TEST_CASE("a reader that does not read holds up output, not supervision") {

@@ -11,7 +11,7 @@ namespace booster::report {
 
 using Runs = std::vector<RunFolder>;
 
-// A table with a row for each run, and a list of unusable parts of its files.
+// Returns a table with a row for each run, and a list of unusable parts of its files.
 std::string overview_section(const Runs& runs);
 std::string curves_section(const Runs& runs);
 // Settings that differ between runs, and all settings of each run.
