@@ -76,7 +76,7 @@ class Registry {
   Registry(std::string what, std::vector<Entry> built_ins)
       : what_(std::move(what)), entries_(std::move(built_ins)) {}
 
-  // Throws if the name is taken or empty.
+  // Adds an entry. Throws if the name is taken or empty.
   void add(Entry entry);
   const std::vector<Entry>& entries() const { return entries_; }
   std::vector<std::string> names() const;

@@ -10,9 +10,9 @@
 // It records every kernel call, phase of the step (forward, backward, step), op, wait for the
 // loader and collective on all threads, and the bytes of live tensors. One profiler records at a
 // time. It belongs to the thread that created it, which the table calls the main thread. A kernel
-// call costs two extra loads and branches without an active profiler, and about 0.15 us with one. A
-// kernel on a GPU is enclosed by two events and has two times: the host's launch time and the GPU's
-// run time.
+// call costs two extra loads and branches without an active profiler, and about 0.15 us with one.
+// Two events enclose a kernel on a GPU. It has two times: the host's launch time and the GPU's run
+// time.
 //
 // Also the origin of a result, for run.json: machine_info() and the functions after it.
 #pragma once

@@ -28,7 +28,7 @@ struct MetricsFile {
 
   // Returns the values of `key` with their steps; skips lines that lack either.
   std::vector<std::pair<double, double>> series(const std::string& key) const;
-  // Returns "lines 3, 7 to 9 (line 3: not JSON)"; "" if no line was left out.
+  // Returns "lines 3, 7 to 9 (line 3: not JSON)"; "" if no line was skipped.
   std::string describe_left_out() const;
 };
 

@@ -186,7 +186,7 @@ using BoostedPart = std::conditional_t<
     std::conditional_t<std::convertible_to<Part, DataLoader>, DataLoader, LRScheduler>>;
 template <class... Parts>
 using BoostedParts = std::tuple<BoostedModel, BoostedOptimizer, BoostedPart<Parts>...>;
-// Several of each, in the order of boost's arguments.
+// Several models, optimizers and so on, each in the order of boost's arguments.
 struct BoostedGroup {
   std::vector<BoostedModel> models;
   std::vector<BoostedOptimizer> optimizers;
@@ -222,8 +222,7 @@ class MeanMetric {
   explicit MeanMetric(const DataLoader& loader) : loader_(loader) {}
 
   // Adds one value for each sample of the current batch: (n), of any dtype. Reads nothing from the
-  // device. Throws for another shape, and for a batch with repeated samples from which bad images
-  // were left out.
+  // device. Throws for another shape, and for a batch with repeated samples and omitted bad images.
   void add(const Tensor& values);
   void reset();
 
@@ -253,8 +252,8 @@ struct LayerDecayOptions {
   double weight_decay = 0.05;
   double layer_decay = 0.75;  // from each layer to the one before it
   double min_scale = 0;       // lower bound of a layer's rate, relative to the last layer's
-  // Parameters without weight decay, in addition to all one-dimensional ones and to those of the
-  // model's traits (core/nn/module_traits.h).
+  // Further parameters without weight decay, besides one-dimensional ones and those that the
+  // model's traits name (core/nn/module_traits.h).
   std::vector<std::string> no_weight_decay = {};
 };
 

@@ -1,12 +1,12 @@
-// Requests of a node to its pass: to compute a gradient later, or to add it where it belongs.
+// Requests of a node to its pass: to compute a gradient later, or to add it to the leaf's.
 #include "core/autograd/node.h"
 #include "core/autograd/observer.h"
 #include "core/autograd/pass.h"
 
 namespace booster {
 
-// Runs at once under an observer, which sees all that a node returns, and on a tape for a second
-// pass, which records it then.
+// Returns true if the gradient must be computed now. An observer must see all results of a node,
+// and a second pass must record them.
 bool GradientSchedule::is_done_meanwhile() const {
   return d_.pass_ && !grad_enabled() && !current_observer() && d_.node_.inputs()[0].node &&
          Backward::is_on_way_to_exchange(*d_.node_.inputs()[0].node);

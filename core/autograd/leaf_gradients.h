@@ -23,7 +23,7 @@ void on_backward_end(std::function<void()> hook);
 void clear_grad(const Tensor& leaf);
 // Replaces a leaf's gradient by the part that this rank needs: some of its elements in row-major
 // order, as one dimension. Until the part is dropped or replaced, a backward pass that reaches the
-// leaf is an error. Error for another dtype or device, as in set_grad.
+// leaf throws. Throws for another dtype or device, as set_grad does.
 void set_grad_part(const Tensor& leaf, Tensor part);
 
 // Returns whether this thread's backward pass is running fn again. Code that counts batches, such

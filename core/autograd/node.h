@@ -34,7 +34,7 @@ class Node : public Counted {
   virtual void backward(std::span<const Tensor> g, Gradients& d) = 0;
   // Returns whether `backward` uses only differentiable functions while gradients are enabled.
   virtual bool is_twice_differentiable() const { return false; }
-  // Returns whether `backward` only casts.
+  // Returns true if `backward` only casts.
   virtual bool only_casts() const { return false; }
   // Returns whether `backward` waits for other ranks; it calls
   // GradientSchedule::work_meanwhile first.
@@ -42,10 +42,10 @@ class Node : public Counted {
   // Releases saved tensors; a later backward raises the freed-graph error.
   virtual void release() = 0;
 
-  // Leaves that `backward` reaches by a pass of its own, beyond inputs(). Their gradients are not
-  // complete before it has run.
+  // Returns the leaves beyond inputs() that `backward` reaches by a separate pass. Their gradients
+  // are complete only after it has run.
   virtual std::span<const Edge> leaves_inside() const { return {}; }
-  // The leaf whose gradient this node collects; null for calls.
+  // Returns the leaf whose gradient this node collects; null for calls.
   virtual const Tensor* leaf() const { return nullptr; }
 
   // Hooks on the gradients of the outputs (see register_grad_hook).
@@ -54,7 +54,7 @@ class Node : public Counted {
   bool has_output_hooks() const { return !output_hooks_.empty(); }
 
  protected:
-  // Without inputs, and visited before all other ready nodes: for leaves.
+  // Makes a node without inputs, visited before all other ready nodes: for leaves.
   Node(const char* name, int outputs);
 
  private:
@@ -81,9 +81,9 @@ class GradientSchedule {
     else
       d_[i] = gradient();
   }
-  // As above for a function that can save a tensor. gradient(sum) adds to `sum`, the gradient that
+  // The same for a function that can save a tensor. gradient(sum) adds to `sum`, the gradient that
   // a leaf already has, and returns an undefined tensor. If `sum` is undefined, or it cannot add,
-  // it returns the gradient as above.
+  // it returns the gradient.
   template <class F>
   void compute_or_add(int i, F&& gradient) {
     compute(i, [place = place_of(i),
@@ -91,12 +91,12 @@ class GradientSchedule {
       return add_at(place, gradient);
     });
   }
-  // For formulas marked by `exchange`: does the remaining work of the layer, between the start of a
-  // message and the wait for it.
+  // Does the layer's remaining work between the start of a message and the wait for it. For
+  // formulas marked by `exchange`.
   void work_meanwhile();
 
  private:
-  // The destination of a gradient, and its pass; null: a pass of its own.
+  // The destination of a gradient, and its pass; null: a separate pass.
   struct Place {
     Edge edge;
     const Backward* pass;
@@ -127,12 +127,12 @@ bool must_record(std::span<const Tensor> inputs);
 inline bool must_record(std::initializer_list<Tensor> inputs) {
   return must_record(std::span<const Tensor>(inputs.begin(), inputs.size()));
 }
-// Returns whether `record` has anything to do for this call.
+// Returns true if `record` has work to do for this call.
 inline bool is_watched(std::initializer_list<Tensor> inputs) {
   return notice_of({inputs.begin(), inputs.size()}) != CallNotice::none;
 }
 
-// True while the thread's policy needs to know which tensors are results of ops
+// True while the thread's policy needs marks on tensors that are results of ops
 // (OpPolicy::asks_who_made).
 inline thread_local bool results_are_marked = false;
 // Marks y as the result of an op, unless it is a view of an input; a view has its input's mark.

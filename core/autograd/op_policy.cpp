@@ -91,9 +91,10 @@ bool is_region_cast(const Tensor& x, DType dtype) {
 // would count as complete only at the end of the pass.
 Tensor region_cast(const Tensor& x, DType dtype) {
   if (region_recording != kernels::recording_number())
-    fail("autocast: a region began before the capture of work and goes on in it; got a cast of {}, "
-         "want the region within the work that is captured",
-         x.shape());
+    fail(
+        "autocast: a region began before the capture and continues in it; got a cast of {}, want "
+        "the region within the captured work",
+        x.shape());
   if (LeafWatch* watch = LeafWatch::current()) [[unlikely]]
     watch->note({&x, 1});
   RegionCast& cast = region_casts[{x.body(), dtype}];

@@ -118,14 +118,13 @@ inline void apply_policy(Op op, std::initializer_list<Tensor*> arguments) {
 // The same for ops with any number of tensors.
 void apply_policy(Op op, std::vector<Tensor>& arguments);
 
-// A differentiable cast (the gradient is cast back). Returns x itself if it already has that dtype.
-// Casts of leaves made under a policy with cache_casts are shared within the region. The converted
-// values are kept across regions until the leaf's version changes.
+// Casts x; the gradient is cast back. Returns x itself if it already has that dtype. Within a
+// region, casts of leaves under a policy with cache_casts are shared. The converted values are kept
+// across regions until the leaf's version changes.
 Tensor cast(const Tensor& x, DType dtype);
 
-// --- User-defined functions under op policies, like torch's custom_fwd and custom_bwd: the forward
-// may request a dtype, and the backward runs under the same policy as the forward, wherever it is
-// called.
+// --- User-defined functions under op policies, like torch's custom_fwd and custom_bwd. The forward
+// may request a dtype. The backward runs under the same policy as the forward.
 //
 //   Tensor stable_thing(Tensor x) {
 //     const CustomForward forward({&x}, DType::f32);   // x is now f32, ops inside are not cast

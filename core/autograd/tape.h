@@ -49,8 +49,8 @@ class Gradients {
   std::vector<Tensor> values_;
 };
 
-// A tensor kept for the backward pass: without its tape, so that no cycle forms, and with its
-// version. `get` throws if the tensor has been changed in place since.
+// A tensor kept for the backward pass, without its tape so that no cycle forms. `get` throws if the
+// tensor has been changed in place since, by its version.
 class Saved {
  public:
   Saved() = default;

@@ -8,23 +8,22 @@
 
 namespace booster {
 
-// Returns what a model and the modules in it say, with names relative to the model. A module that
-// has a tensor plan, or blocks, speaks for all below it. If two modules have blocks, neither
-// counts. `position_free` is the model's own. FileForms joins the forms of files.
+// Returns the traits of a model and its modules, with names relative to the model. The tensor plan
+// or blocks of a module hold for all below it. If two modules have blocks, neither counts.
+// `position_free` is the model's own. FileForms joins the forms of files.
 ModuleTraits joined_traits(Module& model);
 
-// The file forms of a model and the modules in it. A module that has one speaks for all below it.
-// Plain values.
+// The file forms of a model and its modules. A module's form holds for all below it. Plain values.
 class FileForms {
  public:
-  // `files`: the shapes of all tensors to be read; empty for writing.
+  // Collects the forms. `files` are the shapes of all tensors to be read; empty for writing.
   explicit FileForms(Module& model, const StoredShapes& files = {});
   NamedTensor to_file(const NamedTensor& own) const;
   NamedTensor from_file(const NamedTensor& stored) const;
 
  private:
   struct Part {
-    std::string prefix;  // "", or of a module's names: "encoder."
+    std::string prefix;  // "", or prefix of a module's names: "encoder."
     FileForm form;
     StoredShapes files;  // under the prefix, without it
   };

@@ -122,11 +122,11 @@ class Module : public std::enable_shared_from_this<Module> {
   // Returns the names that a loaded state may lack, as in PyTorch: num_batches_tracked, which files
   // from before PyTorch 0.4.1 lack. Such a tensor then keeps its value.
   std::set<std::string> optional_names() const;
-  // Copies values in, converting dtypes. All or nothing: on failure the module is unchanged, and
-  // the error lists missing names, unexpected names and wrong shapes. Without `strict`, names may
+  // Copies values in and converts dtypes. On failure it leaves the module unchanged and throws an
+  // error that lists missing names, unexpected names and wrong shapes. Without `strict`, names may
   // differ; those that do are returned.
   NameDifferences load_state_dict(const StateDict& state, bool strict = true);
-  // As above from such a map. A template, so that braces are a StateDict.
+  // The same from a map. A template, so that braces mean a StateDict.
   template <class Map>
   requires std::is_same_v<Map, std::map<std::string, Tensor>> NameDifferences
   load_state_dict(const Map& state, bool strict = true) {

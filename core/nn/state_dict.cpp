@@ -104,7 +104,7 @@ NameDifferences Module::load_state_dict(const StateDict& state, bool strict) {
   const StateDict own = state_dict();
   const Differences found = compare(own, state, optional_names());
   const std::string text = found.to_string(strict);
-  check(text.empty(), "load_state_dict: state is not of this {}; {}", kind_, text);
+  check(text.empty(), "load_state_dict: state does not match this {}; {}", kind_, text);
   const NoGradGuard no_grad;
   const ByName got = by_name(state);
   for (auto& [name, x] : own)

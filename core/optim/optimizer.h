@@ -75,9 +75,9 @@ class GroupOptions {
 
   GroupOptions() = default;
   GroupOptions(OptimizerOptions numbers) : numbers_(std::move(numbers)) {}
-  // Throws if an option is given twice, if betas are not two, or if another option has two numbers.
+  // Throws if an option occurs twice, if betas are not two, or if another option has two numbers.
   GroupOptions(std::initializer_list<Named> options);
-  // The options under the optimizer's own names.
+  // Returns the options under the optimizer's own names.
   const OptimizerOptions& numbers() const { return numbers_; }
 
  private:

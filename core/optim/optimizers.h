@@ -139,18 +139,18 @@ OptimizerOptions options_of(const LAMBOptions& options);
 // the parameters themselves.
 //
 //   ParameterAverage average(optimizer, {.decay = 0.9998});
-//   for (...) { ...; average.update(opt.step(), ++step); }  // no update where the step was skipped
+//   for (...) { ...; average.update(opt.step(), ++step); }  // no update if the step was skipped
 //   { AveragedWeights evaluation(average);  accuracy = evaluate(net); }
 //
 // average = decay * average + (1 - decay) * value, in f32 (f64 for f64 parameters). It reads the
-// f32 master where a parameter has one: 16 bits would lose every small difference. Boost the model
-// first, so that the masters exist.
+// parameter's f32 master if there is one, since 16 bits would lose small differences. Boost the
+// model first, so that the masters exist.
 //
-// Averages are part of the optimizer's state (NAME.average): they cover what this rank owns of each
-// parameter, and checkpoints hold them. Resuming a checkpoint without them restarts the averages
-// from its parameters. An optimizer has one average. Use it on the optimizer's thread.
+// Averages are part of the optimizer's state (NAME.average) and of checkpoints. They cover this
+// rank's part of each parameter. Resuming a checkpoint without them restarts the averages from its
+// parameters. An optimizer has one average. Use it on the optimizer's thread.
 
-// Defaults and the meaning of all but decay are from timm's ModelEmaV3.
+// All options except decay have the defaults and meaning of timm's ModelEmaV3.
 struct ParameterAverageOptions {
   double decay = 0.999;
   // In step t, counted from 1 after update_after_step, the decay is at most
@@ -164,14 +164,14 @@ struct ParameterAverageOptions {
 
 class ParameterAverage {
  public:
-  // Starts from the current parameters, and replaces an average that the optimizer already has.
-  // Throws for an option out of range.
+  // Starts from the current parameters. Replaces an existing average of the optimizer. Throws for
+  // an option out of range.
   explicit ParameterAverage(const Optimizer& optimizer, ParameterAverageOptions options = {});
 
-  // `step` counts the optimizer's steps so far, including this one. Without it the decay is the
-  // option's.
+  // Updates the average. `step` counts the optimizer's steps so far, including this one. Without
+  // it, the decay is the option's value.
   void update(std::optional<int64_t> step = {});
-  // As above, unless the optimizer's step was skipped.
+  // The same, unless the optimizer's step was skipped.
   template <class Report>
   requires requires(const Report& report) { report.skipped(); }
   void update(const Report& report, std::optional<int64_t> step = {}) {
@@ -180,10 +180,10 @@ class ParameterAverage {
 
   // Returns the decay of an update in this step; 0 in the first.
   double decay(std::optional<int64_t> step = {}) const;
-  // By parameter, this rank's owned part of each average; shares memory with the optimizer.
+  // Returns this rank's owned part of each average, by parameter; shares memory with the optimizer.
   std::map<std::string, Tensor> state_dict() const;
-  // Copies the averages in, all or none: an error names the parameter that is missing, unknown or
-  // of another shape.
+  // Copies all averages in, or none. An error names the parameter that is missing, unknown or of
+  // another shape.
   void load_state_dict(const std::map<std::string, Tensor>& state);
 
  private:
@@ -192,14 +192,15 @@ class ParameterAverage {
   ParameterAverageOptions options_;
 };
 
-// Makes the model compute with the averages while it lives; its end restores the parameters bit for
-// bit. Do not step meanwhile. Where parameters are sharded over ranks, `exchange` sends this rank's
-// part to the others. All ranks then construct and destroy it together: see Booster's
+// Makes the model compute with the averages while it lives, and then restores the parameters bit
+// for bit. Do not step meanwhile. If parameters are sharded over ranks, `exchange` sends this
+// rank's part to the others. All ranks then construct and destroy it together: see Booster's
 // averaged_weights() in booster/training/boosted.h.
 class AveragedWeights {
  public:
   explicit AveragedWeights(const ParameterAverage& average, std::function<void()> exchange = {});
-  // Skips the exchange while an exception unwinds: the other ranks may be elsewhere.
+  // Restores the parameters. Skips the exchange while an exception unwinds, since other ranks may
+  // not take part.
   ~AveragedWeights();
   AveragedWeights(const AveragedWeights&) = delete;
   AveragedWeights& operator=(const AveragedWeights&) = delete;

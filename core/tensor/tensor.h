@@ -252,7 +252,7 @@ Tensor arange(int64_t n, TensorOptions options = {.dtype = DType::i64});
 // a module may see only some; throws if `tokens` is neither the total count nor this rank's.
 //   const Tensor positions = arange(tokens) + static_cast<double>(first_token(tokens));
 int64_t first_token(int64_t tokens);
-// n values at equal distances, both ends included; only the first if n is 1.
+// Returns n values at equal distances, both ends included; only the first if n is 1.
 Tensor linspace(double first, double last, int64_t n, TensorOptions options = {});
 // Returns new dense memory with x's shape, dtype and device.
 Tensor empty_like(const Tensor& x);
@@ -329,7 +329,8 @@ Tensor contiguous(const Tensor& x);
 Tensor clone(const Tensor& x);
 // Returns a copy on another device, or x itself if it is there.
 Tensor to(const Tensor& x, Device device);
-// Keeps channels last if x has them (core/tensor/channels_last.h), else returns contiguous memory.
+// Converts x to a dtype. Keeps channels last if x has them (core/tensor/channels_last.h), else
+// returns contiguous memory.
 Tensor cast(const Tensor& x, DType dtype);
 // Sums x down to a shape that broadcasts to x's.
 Tensor sum_to(const Tensor& x, const Shape& shape);

@@ -77,9 +77,10 @@ class ApexAmp {
   // so that no step waits.
   void tell_overflows();
 
-  // The loss scaler of a loss. Throws for an unknown loss_id.
+  // Returns the scaler of a loss. Throws for an unknown loss_id.
   LossScaler& scaler(int loss_id);
-  // "loss_scaler0.loss_scale", "loss_scaler0.unskipped", ...; masters are in the optimizers' state.
+  // Returns "loss_scaler0.loss_scale", "loss_scaler0.unskipped", ...; masters are in the
+  // optimizers' state.
   PrecisionNumbers state() const;
   void load(const PrecisionNumbers& state);
 

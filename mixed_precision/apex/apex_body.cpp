@@ -38,8 +38,8 @@ Tensor cast_floating(const Tensor& x, DType dtype) {
 void check_not_half(const Model& model) {
   for (const auto& [name, tensor] : model.state_dict())
     check(!is_16_bit(tensor.dtype()),
-          "fp16_apex: the model is in 16 bits already; got {} in {}, want an fp32 model, which the "
-          "level casts by itself",
+          "fp16_apex: the model already has 16-bit parameters; got {} in {}, want an fp32 model, "
+          "which the level casts itself",
           name, name_of(tensor.dtype()));
 }
 
@@ -94,7 +94,7 @@ void ApexBody::make_policies() {
 }
 
 void ApexBody::check_function(std::vector<std::string>& functions, const std::string& op) {
-  check(!initialized_, "fp16_apex: functions are registered before initialize; got {} after it",
+  check(!initialized_, "fp16_apex: register functions before initialize; got {} after it",
         op);
   functions.push_back(op);
   try {
@@ -135,10 +135,11 @@ void ApexBody::tell_overflows() {
 
 void ApexBody::initialize(const std::vector<Model>& models,
                           const std::vector<Optimizer>& optimizers) {
-  check(!initialized_, "fp16_apex: initialize was called already; want one call for all models");
+  check(!initialized_, "fp16_apex: initialize was called twice; want one call for all models");
   for (size_t i = 0; i < optimizers.size(); ++i)
     for (size_t j = 0; j < i; ++j)
-      check(!(optimizers[i] == optimizers[j]), "fp16_apex: an optimizer is given twice");
+      check(!(optimizers[i] == optimizers[j]),
+            "fp16_apex: the same optimizer occurs twice; want each once");
   if (properties_->enabled)
     for (const Model& model : models) check_not_half(model);
   initialized_ = true;
@@ -175,7 +176,7 @@ ApexBody::Entry& ApexBody::entry(const Optimizer& optimizer) {
   check(initialized_, "fp16_apex: not initialized; want initialize(models, optimizers) first");
   for (Entry& entry : entries_)
     if (entry.optimizer == optimizer) return entry;
-  fail("fp16_apex: an optimizer that was not given to initialize");
+  fail("fp16_apex: unknown optimizer; want one that was passed to initialize");
 }
 
 ScaledStep& ApexBody::loss(int loss_id) {
@@ -194,7 +195,7 @@ std::vector<ApexBody::Entry*> ApexBody::entries(const std::vector<Optimizer>& op
   return found;
 }
 
-// Copies, because a gradient's memory may be overwritten (communication buckets).
+// Copies the gradients, because their memory may be overwritten (communication buckets).
 ApexBody::Stash::Stash(const Entry& entry) : entry_(&entry) {
   for (const auto& [name, parameter] : entry.optimizer.parameters_with_grad()) {
     kept_.emplace_back(parameter, untracked::clone(parameter.grad()));
@@ -275,7 +276,7 @@ void ApexBody::count_reached() {
   }
 }
 
-// Returns one flag for all: an overflow in one optimizer's gradients is an overflow of the loss.
+// Returns one flag for all optimizers: an overflow in the gradients of one counts for the loss.
 Tensor ApexBody::unscale() {
   if (!pass_.inverse.defined()) return {};
   count_reached();

@@ -47,7 +47,7 @@ class ApexBody {
   void scale_loss(const Tensor& loss, const std::vector<Optimizer>& optimizers,
                   const std::function<void(const Tensor& scaled)>& backward,
                   const ScaleLossOptions& options = {});
-  // The parts of scale_loss, for a caller that must act in between:
+  // Do the parts of scale_loss, for a caller that must act in between:
   //   begin_loss  sets earlier gradients aside
   //   scale       scales the loss, on the rank that has one; then backward runs
   //   unscale     makes the pass's gradients true, and returns a flag on the device on which ranks
@@ -58,13 +58,15 @@ class ApexBody {
   Tensor scale(const Tensor& loss);
   Tensor unscale();
   void end_loss();
-  // The factor that still applies to gradients that delay_unscale left scaled; undefined: none.
+  // Returns the factor that still applies to gradients that delay_unscale left scaled; undefined:
+  // none.
   Tensor pending_inverse(const Optimizer& optimizer) const;
   // Unscales such gradients now, and keeps the result of its check for the step.
   void unscale_now(const Optimizer& optimizer);
-  // The factor that this pass's loss was multiplied by at the time; undefined: none.
+  // Returns the scale of this pass's loss; undefined: none.
   Tensor scale_of_pass() const { return pass_.scale; }
-  // The optimizer's gradients were dropped: they no longer count as scaled, and no step is skipped.
+  // Reports that the optimizer's gradients were dropped. They no longer count as scaled, and skip
+  // no step.
   void abandon(const Optimizer& optimizer);
   // Steps unless one of the optimizer's losses overflowed since the last step. Either way it drops
   // the gradients of parameters with masters. Throws if gradients are still scaled.
@@ -75,13 +77,12 @@ class ApexBody {
     return optimizer.master_parameters();
   }
   // Returns a copy of the flag (one f32 on the device) that makes the optimizer's next step do
-  // nothing; it stays set until then, or until abandon(). Undefined if no check for overflow was
-  // made. Throws if gradients are still scaled.
+  // nothing. The flag stays set until that step, or until abandon(). Returns an undefined tensor if
+  // no check was made. Throws if gradients are still scaled.
   Tensor skip_of(const Optimizer& optimizer);
 
-  // --- verbosity 2
-  // Sets where lines go: "Float->Half (linear)" for each cast of O1, and the lines of
-  // tell_overflows. Default: standard error.
+  // --- verbosity 2 Sets the receiver of lines: "Float->Half (linear)" for each cast of O1, and the
+  // lines of tell_overflows. Default: standard error.
   void set_listener(std::function<void(const std::string& line)> listener);
   // Remembers the overflow flag of a loss whose scale is updated.
   void remember_overflow(int loss_id, const Tensor& found);
@@ -100,7 +101,7 @@ class ApexBody {
  private:
   struct Entry {
     Optimizer optimizer;
-    int scaled_by = -1;   // the loss whose delay_unscale left its gradients scaled; negative: none
+    int scaled_by = -1;   // loss whose delay_unscale left the gradients scaled; negative: none
     Tensor inverse = {};  // if scaled: the inverse of their scale
     int64_t generation = -1;  // generation of the loss's scaler at that time
     Tensor skip = {};         // not 0: the next step must do nothing; undefined: not checked
@@ -137,7 +138,7 @@ class ApexBody {
   void check_function(std::vector<std::string>& functions, const std::string& op);
   Entry& entry(const Optimizer& optimizer);
   std::vector<Entry*> entries(const std::vector<Optimizer>& optimizers);
-  // Adds entries to the pass that were not named but have gradients now.
+  // Adds unnamed entries that now have gradients to the pass.
   void count_reached();
   void bring_to_scale(Entry& entry, const LossScaler& scaler) const;
   bool does_nothing() const;

@@ -12,16 +12,17 @@ namespace booster {
 using kernels::ScaleRefusal;
 
 // Returns a scaler's first state. Throws if the policy is invalid, or if it `refuses` unusable
-// scales and its first scale is one.
+// scales and its first scale is unusable.
 LossScaleState first_state(const LossScalePolicy& policy);
 
-// Returns the state after one more step. Pure; LossScaler runs the same kernel on the device.
+// Returns the state after one more step. A pure function; LossScaler runs the same kernel on the
+// device.
 LossScaleState next(const LossScalePolicy& policy, LossScaleState state, bool found_inf);
 
-// What `state.refused` means and what to do, as text for users; "" if nothing was refused.
+// Explains `state.refused` to users and suggests a remedy; "" if nothing was refused.
 std::string diagnosis(const LossScaleState& state);
 
-// Whether losses can be multiplied by `scale` and gradients by its inverse, both in f32.
+// Returns whether losses can be multiplied by `scale` and gradients by its inverse, both in f32.
 bool is_usable_scale(double scale);
 
 // Returns a counter of a strategy's saved values. Throws if it is missing or not an integer that a

@@ -78,9 +78,9 @@ class LossScaler {
   double get_scale() const { return state().scale; }
   // Replaces the scale; counters stay. Throws as load() does.
   void set_scale(double scale);
-  // What was refused since the start, or "".
+  // Explains the refusals since the start; "" if there are none.
   std::string diagnosis() const;
-  // Throws if the scale cannot be used; nothing changes then.
+  // Loads a state. Throws, and changes nothing, if the scale is unusable.
   void load(const LossScaleState& state);
   // Returns the state by name: scale, good_steps, bad_steps.
   std::map<std::string, double> state_dict() const;

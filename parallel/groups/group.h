@@ -82,8 +82,8 @@ class Group {
                             CollectiveOp reduction = CollectiveOp::sum) const;
   Work reduce_scatter_async(const Buffer& out, const Buffer& in, CollectiveOp reduction,
                             OperationTag tag) const;
-  // Part r of `in` becomes part rank() of rank r's `out`; both have the same count, a multiple of
-  // size(), and do not overlap.
+  // out part r = part rank() of rank r's `in`. Both have the same count, a multiple of size(), and
+  // do not overlap.
   Work all_to_all_async(const Buffer& out, const Buffer& in) const;
   Work send_async(const Buffer& data, int to) const;
   Work receive_async(const Buffer& data, int from) const;

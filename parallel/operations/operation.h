@@ -78,11 +78,11 @@ class Work {
   // blocks until the operation is complete; on a device with streams it need not. Throws the
   // operation's error, every time.
   void wait() const { wait(stream_); }
-  // The same for another stream of that device.
+  // Orders the next work on another stream of that device.
   void wait(kernels::Stream stream) const;
-  // Blocks until the operation is complete on any device; use it before the host reads the result.
+  // Blocks until the operation is complete, on any device. Use it before the host reads the result.
   void synchronize() const;
-  // True once the operation is complete or has failed; then synchronize() does not block.
+  // Returns true once the operation is complete or has failed; then synchronize() does not block.
   bool is_done() const;
 
  private:

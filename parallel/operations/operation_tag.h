@@ -1,9 +1,9 @@
 // OperationTag: distinguishes operations of the same form by their purpose. Plain values.
 //
 // Ranks may go through their buckets, units or optimizers in different orders. Their calls have the
-// same kind, size and dtype, and would add up unrelated data. The same holds for ranks that train
-// two models in turn, or whose gradients are of other parameters. Their tags differ, which is an
-// error that names both.
+// same kind, size and dtype, so they would add up unrelated data. The same holds for ranks that
+// alternate between two models, or that have gradients of different parameters. Their tags differ,
+// so the call throws an error that names both.
 #pragma once
 
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ struct OperationTag {
     tag.absent = members;
     return tag;
   }
-  // "bucket 3", "bucket 3 of training 2", "bucket 3 without some gradients"; "" for none.
+  // Returns "bucket 3", "bucket 3 of training 2", "bucket 3 without some gradients"; "" for none.
   std::string text() const {
     constexpr const char* names[] = {"", "bucket", "unit", "optimizer"};
     if (kind == none) return "";

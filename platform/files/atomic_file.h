@@ -11,7 +11,7 @@
 
 namespace booster {
 
-// One file, written in order and fsynced by close(). Creates `path`, which must not exist.
+// Writes one file in order; close() fsyncs it. Creates `path`, which must not exist.
 class FileWriter {
  public:
   explicit FileWriter(const std::filesystem::path& path);
@@ -23,7 +23,7 @@ class FileWriter {
   void write(std::string_view text) { write(text.data(), text.size()); }
   void sync();   // returns once the written bytes are on the disk
   void close();  // after a sync
-  // Adds everything written from now on to `hash`, which must live as long as this.
+  // Adds everything written from now on to `hash`, which must outlive this object.
   void hash_into(Sha256& hash) { hash_ = &hash; }
   uint64_t written() const { return written_; }
 
@@ -80,7 +80,7 @@ bool is_marked(const std::filesystem::path& folder);
 // cannot swap folders (NFS). A kill at that moment leaves the folder under this name.
 std::filesystem::path aside_of(const std::filesystem::path& folder);
 // Cleans up after killed writers in `folder`, among names that begin with `prefix`. Removes their
-// temporaries and gives folders that they had set aside their names back.
+// temporaries, and renames folders that they had set aside to their original names.
 void clear_up(const std::filesystem::path& folder, std::string_view prefix);
 
 // Returns the paths in a folder, none if there is no such folder. Throws an Error of kind failed if

@@ -70,7 +70,7 @@ class AppendedFile {
 
   // Appends all of the piece or, if it throws, nothing.
   void append(std::string_view piece);
-  // Returns once what was appended is on the disk.
+  // Waits until the appended data is on the disk.
   void sync();
   // Truncates the file to its first `bytes` bytes.
   void keep(int64_t bytes);

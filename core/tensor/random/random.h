@@ -35,7 +35,7 @@ class Generator {
   const RandomRecording* recording_ = nullptr;
 };
 
-// Returns the generator of initialisers and dropout; one per program thread.
+// Returns the generator of initialisers and dropout; each thread has its own.
 Generator& default_generator();
 // Restarts the calling thread's default generator.
 void manual_seed(uint64_t seed);

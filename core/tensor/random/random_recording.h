@@ -9,17 +9,17 @@ namespace booster {
 
 class RandomRecording {
  public:
-  // From now on the generator's positions are for kernels on `device` that are recorded, not run.
-  // Throws if the generator is already recorded.
+  // Makes the generator's positions refer to recorded kernels on `device` from now on. Throws if
+  // the generator is already being recorded.
   RandomRecording(Generator& generator, Device device);
   ~RandomRecording();
   RandomRecording(const RandomRecording&) = delete;
   RandomRecording& operator=(const RandomRecording&) = delete;
 
-  // Completes the recording and restores the generator's state before it.
+  // Completes the recording and restores the generator's earlier state.
   void end();
-  // Call before each replay: the replay's kernels begin at the generator's position, and the
-  // generator advances past them. Throws before end().
+  // Prepares a replay; call it before each. The replay's kernels begin at the generator's position,
+  // and the generator advances past them. Throws before end().
   void replay();
 
  private:
@@ -28,7 +28,7 @@ class RandomRecording {
 
   Generator* generator_;
   RandomState start_;
-  uint64_t taken_ = 0;  // blocks, by one replay
+  uint64_t taken_ = 0;  // blocks used by one replay
   Tensor origin_;       // {seed, offset} on the device (i64)
 };
 
