@@ -25,9 +25,13 @@ tables() {
 config_page() {
   echo "# Keys of a config"
   echo
-  echo "Made by \`scripts/reference.sh\` from \`vit_caltech101 --help\`. The sections \`data\`, \`train\` and"
-  echo "\`inference\` are that example's own; all others hold for every program."
+  echo "Made by \`scripts/reference.sh\` from \`vit_caltech101 --help\`. The sections \`data\`,"
+  echo "\`train\` and \`inference\` are that example's own; all others hold for every program."
   "$example" --help | sed -n '/^What a config may hold:$/,$p' | tail -n +2 | grep -v '^$' | tables
+}
+
+subcommands() {
+  awk '/^Subcommands:$/ { inside = 1; next } /^$/ { inside = 0 } inside && /^  [^ ]/ { print $1 }'
 }
 
 # Prints a command's help as a section, then those of its subcommands.
@@ -36,8 +40,7 @@ command_section() {  # WORDS OF THE COMMAND
   printf '\n## booster%s\n\n```text\n' "${*:+ $*}"
   "$booster" "$@" --help | sed 's/ *$//'
   printf '```\n'
-  for name in $("$booster" "$@" --help |
-    awk '/^Subcommands:$/ { inside = 1; next } /^$/ { inside = 0 } inside && /^  [^ ]/ { print $1 }'); do
+  for name in $("$booster" "$@" --help | subcommands); do
     command_section "$@" "$name"
   done
 }

@@ -1,4 +1,4 @@
-// Whatever boost returned can be saved and resumed: with or without a criterion, loader or scheduler.
+// Whatever boost returned can be saved and resumed: with or without criterion, loader, scheduler.
 #include "booster/booster.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/error_of.h"
@@ -17,7 +17,8 @@ struct Parts {
   Optimizer optimizer = AdamW(model.parameters(), {.lr = 0.1});
   CrossEntropyLoss criterion;
   DataLoader loader = booster.prepare_dataloader(
-      TensorDataset(reshape(arange(24), {8, 3}), arange(8) * 0), {.batch_size = 2, .shuffle = true});
+      TensorDataset(reshape(arange(24), {8, 3}), arange(8) * 0),
+      {.batch_size = 2, .shuffle = true});
   LRScheduler scheduler = StepLR(optimizer, {.step_size = 2, .gamma = 0.5});
 
   static Model make() {
