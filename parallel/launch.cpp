@@ -256,7 +256,7 @@ World world_from(const Launcher& launcher) {
 }  // namespace
 
 World launch_from_env() {
-  // The run tool reads a pipe. Each line goes there at once, so that a killed rank's lines are seen.
+  // The run tool reads a pipe. Each line goes there at once, so that a rank's lines outlive it.
   if (!variable("BOOSTER_NOTES").empty()) std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   for (const Launcher& launcher : launchers) {
     const bool started = !variable(launcher.rank).empty() || !variable(launcher.size).empty();

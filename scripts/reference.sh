@@ -19,7 +19,8 @@ tables() {
               print "\n## " $0 "\n\n| key | default | values | meaning |\n|---|---|---|---|"; next }
     /^  [^ ]/ { n = split(substr($0, 3), part, /  +/)
                 meaning = part[4]; for (i = 5; i <= n; i++) meaning = meaning " " part[i]
-                printf "| `%s` | `%s` | %s | %s |\n", part[1], cell(part[2]), cell(part[3]), cell(meaning) }'
+                printf "| `%s` | `%s` | %s | %s |\n",
+                  part[1], cell(part[2]), cell(part[3]), cell(meaning) }'
 }
 
 config_page() {

@@ -61,10 +61,12 @@ GradientLoans::Loan GradientLoans::lend(size_t optimizer, const Tensor& in_memor
   const Tensor clip = owner.pending_clip();
   if (!loan.factor.defined() && !clip.defined()) return loan;
   const DType wide = is_16_bit(in_memory.dtype()) ? DType::f32 : in_memory.dtype();
-  loan.copy = in_memory.dtype() == wide ? untracked::clone(in_memory) : untracked::cast(in_memory, wide);
+  loan.copy =
+      in_memory.dtype() == wide ? untracked::clone(in_memory) : untracked::cast(in_memory, wide);
   for (const Tensor& factor : {loan.factor, clip})
     if (factor.defined()) scale_gradients({loan.copy}, factor);
-  if (loan.factor.defined()) loan.factor = untracked::clone(loan.factor);  // fixes the current scale
+  if (loan.factor.defined())
+    loan.factor = untracked::clone(loan.factor);  // fixes the current scale
   loan.version = loan.copy.version();
   return loan;
 }

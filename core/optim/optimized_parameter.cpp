@@ -144,7 +144,8 @@ void Optimizer::keep_state_on(Device device) {
   body_->kept_on = device;
   body_->for_each([device](OptimizedParameter& p) { p.keep_on(device); });
   for (Body::Group& group : body_->groups)
-    if (group.steps.on_device.defined()) group.steps.on_device = untracked::to(group.steps.on_device, device);
+    if (group.steps.on_device.defined())
+      group.steps.on_device = untracked::to(group.steps.on_device, device);
 }
 
 void Optimizer::set_master(const std::string& name, Tensor master) {

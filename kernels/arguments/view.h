@@ -25,8 +25,8 @@ struct Device {
   DeviceType type = DeviceType::cpu;
   int8_t index = 0;
 
-  // Returns the GPU of this index, as in `model->to(Device::cuda(world.local_rank))`. Indices go from
-  // 0 to cuda_device_count() - 1; using another throws.
+  // Returns the GPU of this index, as in `model->to(Device::cuda(world.local_rank))`. Indices go
+  // from 0 to cuda_device_count() - 1; using another throws.
   static constexpr Device cuda(int index = 0) {
     return {DeviceType::cuda, static_cast<int8_t>(index < 0 || index > 127 ? 127 : index)};
   }

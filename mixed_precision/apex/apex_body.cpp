@@ -311,7 +311,8 @@ void ApexBody::end_loss() {
 }
 
 void ApexBody::note_overflow(const LossPass& pass) {
-  for (Entry* entry : pass.entries) booster::note_overflow(entry->skip, untracked::clone(pass.found));
+  for (Entry* entry : pass.entries)
+    booster::note_overflow(entry->skip, untracked::clone(pass.found));
 }
 
 Tensor ApexBody::pending_inverse(const Optimizer& optimizer) const {

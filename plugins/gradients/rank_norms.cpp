@@ -28,7 +28,8 @@ Tensor two_powers(const HeldParameters& held, double power) {
   const Device device = held.all->front().tensor.device();
   const Tensor powers = empty({2}, {DType::f64, device});
   for (int i = 0; i < 2; ++i)
-    untracked::select(powers, 0, i).copy_(untracked::to(gradient_norm(gradients[i], power), device));
+    untracked::select(powers, 0, i)
+        .copy_(untracked::to(gradient_norm(gradients[i], power), device));
   if (!std::isinf(power)) raise_to(powers, power);
   return powers;
 }

@@ -34,7 +34,8 @@ Tensor joined_on_first(const Tensor& part, const Shape& whole, const Group& grou
 
 Tensor part_of(const Tensor& whole, const Group& group) {
   const ElementRange range = RankParts{whole.numel(), group.size()}.of(group.rank());
-  return range.size() == whole.numel() ? untracked::clone(whole) : untracked::clone(flat_window(whole, range));
+  return range.size() == whole.numel() ? untracked::clone(whole)
+                                       : untracked::clone(flat_window(whole, range));
 }
 
 }  // namespace booster
