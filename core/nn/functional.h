@@ -235,6 +235,9 @@ struct AttentionOptions {
   double dropout = 0;   // of the probabilities; in training only
   bool causal = false;  // query i sees keys 0 ... i
   int64_t window = 0;   // with causal: of these, only the last `window`; 0: all
+  // With causal: of these, only those of the query's document, for texts packed one after another:
+  // an id for each token, (batch, tokens) i64, the same for all tokens of a document.
+  Tensor documents = {};
   std::optional<double> scale = {};  // default: 1 / sqrt(head size)
 };
 // softmax(q k^T scale + mask) v, without storing the scores. q, k and v are (batch, heads, tokens,
@@ -242,6 +245,9 @@ struct AttentionOptions {
 // joining the heads is a view. A query whose keys are all masked gives zeros. k and v may have
 // fewer heads, which divide q's: consecutive heads of queries then share one of keys.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options = {});
+// Returns the place of the first token of each token's document, as `documents` of AttentionOptions
+// gives them: i64, (batch, tokens). Waits for a GPU.
+Tensor document_starts(const Tensor& documents);
 // Self-attention of qkv (batch, tokens, 3, heads, head size), the layout that one linear layer
 // writes. Returns (batch, tokens, heads * head size). Copies nothing, forward or backward.
 Tensor attention_packed(const Tensor& qkv, AttentionOptions options = {});

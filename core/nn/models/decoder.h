@@ -68,6 +68,8 @@ class DecoderStack : public Module {
  private:
   Tensor forward(const Tensor& ids) override { return forward_links(ids, 0, link_count()); }
   Tensor forward_links(const Tensor& x, int first, int last) override;
+
+  std::optional<int64_t> document_end_;
 };
 
 class Decoder : public Module {
