@@ -3,6 +3,8 @@
 
 namespace booster {
 
+bool Gradients::is_last_pass() const { return pass_ && !pass_->retains_graph(); }
+
 // Runs at once under an observer, which sees all that a node returns, and on a tape for a second
 // pass, which records it then.
 bool Gradients::is_done_meanwhile() const {

@@ -43,6 +43,12 @@ struct CrossEntropyOptions {
 // than ignore_index.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOptions options = {});
 
+// cross_entropy(linear(x, weight, bias), target, options) for x (rows, features), which computes
+// the logits by a few rows at a time while a tape records. weight is (classes, features). Not by
+// rows with Reduction::none, or if ranks have parts of the weight.
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
+                            const Tensor& bias = {}, CrossEntropyOptions options = {});
+
 struct NllOptions {
   Tensor weight = {};
   int64_t ignore_index = -100;

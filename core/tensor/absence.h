@@ -16,10 +16,12 @@
 // and freed again. Reading or writing it while it is away is an error that says so.
 #pragma once
 
+#include "core/tensor/computed_on_use.h"
 #include "core/tensor/spread_columns.h"
 #include "core/tensor/tensor.h"
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -39,6 +41,13 @@ struct MadeOnUse {
 // The columns are spread over ranks. The first use gathers them with `write`.
 struct GatheredOnUse {
   SpreadColumns columns;
+  WriteOnUse write;
+};
+
+// The first use computes the values with `write` (computed_on_use).
+struct ComputedOnUse {
+  std::shared_ptr<const Recipe> recipe;
+  int64_t columns;  // the last size
   WriteOnUse write;
 };
 
@@ -73,11 +82,16 @@ class Absence {
   }
   // Null unless the columns are spread and nothing was written since.
   const SpreadColumns* spread() const;
+  void compute_on_use(std::shared_ptr<const Recipe> recipe, int64_t columns, WriteOnUse write) {
+    state_ = ComputedOnUse{std::move(recipe), columns, std::move(write)};
+  }
+  // Null unless the values have a recipe and nothing was written since.
+  const ComputedOnUse* computed() const { return std::get_if<ComputedOnUse>(&state_); }
 
   KeptPart part;
 
  private:
-  std::variant<MadeOnUse, GatheredOnUse, KeptAway> state_;
+  std::variant<MadeOnUse, GatheredOnUse, ComputedOnUse, KeptAway> state_;
 };
 
 inline bool has_memory(const Tensor& x) { return x.body()->storage->has_memory(); }

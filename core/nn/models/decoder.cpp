@@ -201,7 +201,9 @@ Tensor Decoder::forward_links(const Tensor& x, int first, int last) {
   Tensor y = model.run_links(x, first, last);
   if (last < link_count()) return y;
   if (KeyValueCache* cache = current_cache()) y = last_token(y, *cache);
-  return lm_head_ ? (*lm_head_)(y) : linear(y, model.embed_tokens.weight);
+  if (!training()) return lm_head_ ? (*lm_head_)(y) : linear(y, model.embed_tokens.weight);
+  if (lm_head_ && lm_head_->must_be_called()) return (*lm_head_)(y);
+  return linear_on_use(y, head_weight());
 }
 
 namespace {

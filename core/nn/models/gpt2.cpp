@@ -167,7 +167,7 @@ Tensor Gpt2::forward_links(const Tensor& x, int first, int last) {
   Tensor y = transformer.run_links(x, first, last);
   if (last < link_count()) return y;
   if (KeyValueCache* cache = current_cache()) y = last_token(y, *cache);
-  return linear(y, transformer.wte.weight);
+  return training() ? linear_on_use(y, transformer.wte.weight) : linear(y, transformer.wte.weight);
 }
 
 namespace {
