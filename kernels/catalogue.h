@@ -10,6 +10,7 @@
 #include "kernels/arguments/loss_scale.h"
 #include "kernels/arguments/multi_tensor.h"
 #include "kernels/arguments/view.h"
+#include "kernels/arguments/visible_keys.h"
 #include "kernels/call_trace.h"
 #include "kernels/host/recording.h"
 

@@ -1,5 +1,6 @@
 #include "plugins/batch_agreement.h"
 
+#include "core/tensor/computed_on_use.h"
 #include "core/tensor/spread_columns.h"
 #include "core/tensor/tensor.h"
 
@@ -38,6 +39,7 @@ void write_mark(const Tensor& x, std::span<double> mark) {
   for (int i = 0; i < x.ndim(); ++i)
     mark[static_cast<size_t>(2 + i)] = static_cast<double>(x.size(i));
   if (spread_columns(x).part.defined()) return;  // ranks have other columns
+  if (recipe_of(x)) return;                      // nothing needs the whole yet
   constexpr double rounding = 1e-3;
   double largest = 0;
   size_t at = numbers_at;

@@ -104,7 +104,9 @@ FieldTable<Fields> decoder_fields(const std::string& name) {
             "the head shares the weight of the token embedding"),
       field("attention_dropout", &Fields::attention_dropout, share, "dropout of attention weights"),
       field("initializer_range", &Fields::initializer_range, above(0),
-            "standard deviation of initial weights")};
+            "standard deviation of initial weights"),
+      field(integer_option("document_end", 0, at_least(0), document_end_meaning),
+            &Fields::document_end)};
   if (name == "llama" || name == "qwen3")
     rows.push_back({boolean_option("attention_bias", false, "projections of attention have a bias"),
                     [](Fields& fields, const OptionValues& values) {

@@ -9,6 +9,9 @@
 
 namespace booster {
 
+inline constexpr const char* document_end_meaning =
+    "the token that ends a document: texts are packed of several, which do not see each other";
+
 std::vector<RegistryEntry<Model>> decoder_entries();
 
 }  // namespace booster

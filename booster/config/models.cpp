@@ -75,7 +75,9 @@ FieldTable<models::Gpt2Options> gpt2_fields(const std::string& name) {
       named_size("n_head", usual, &Fields::n_head, "heads of attention; must divide the features"),
       field("embd_pdrop", &Fields::embd_pdrop, share, "dropout of the embeddings' sum"),
       field("attn_pdrop", &Fields::attn_pdrop, share, "dropout of attention weights"),
-      field("resid_pdrop", &Fields::resid_pdrop, share, "dropout after projections")};
+      field("resid_pdrop", &Fields::resid_pdrop, share, "dropout after projections"),
+      field(integer_option("document_end", 0, at_least(0), document_end_meaning),
+            &Fields::document_end)};
 }
 
 ModelEntry gpt2(const std::string& name) {

@@ -70,6 +70,11 @@ void silu(Translator& t) {
   t.result(t.add("Mul", {x, t.add("Sigmoid", {x})}));
 }
 
+void swiglu(Translator& t) {
+  const Value gate = t.input_as(0, t.result_kind()), up = t.input_as(1, t.result_kind());
+  t.result(t.add("Mul", {t.add("Mul", {gate, t.add("Sigmoid", {gate})}), up}));
+}
+
 Translation gelu(bool tanh_form) {
   return [=](Translator& t) { t.result(gelu_of(t, argument(t), tanh_form)); };
 }
@@ -155,6 +160,7 @@ std::vector<TranslationRow> elementwise_translations() {
       {"pow", arithmetic("Pow")},
       {"maximum", arithmetic("Max", "Or")},
       {"minimum", arithmetic("Min", "And")},
+      {"swiglu", swiglu},
       {"equal", compare("Equal")},
       {"not_equal", not_equal},
       {"less", compare("Less")},

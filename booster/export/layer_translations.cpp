@@ -63,6 +63,18 @@ void residual_layer_norm(Translator& t) {
   t.result(normalized(t, sum, 2), 1);
 }
 
+// x / sqrt(mean of x^2 + eps), times the scale.
+void rms_norm(Translator& t) {
+  std::vector<int64_t> axes;
+  for (int64_t dim = -t.integer("dims"); dim < 0; ++dim) axes.push_back(dim);
+  const Value x = t.input(0);
+  const Value power = t.add("ReduceMean", {t.add("Mul", {x, x})},
+                            {attribute("axes", axes), attribute("keepdims", int64_t{1})});
+  const Value root = t.add("Sqrt", {t.add("Add", {power, t.graph().number(t.number("eps"))})});
+  const Value y = t.add("Div", {x, root});
+  t.result(t.has(1) ? t.add("Mul", {y, t.input(1)}) : y);
+}
+
 void batch_norm(Translator& t) {
   if (t.integer("training"))
     t.refuse("it normalises by the batch's own statistics; want running statistics");
@@ -117,6 +129,7 @@ std::vector<TranslationRow> layer_translations() {
       {"log_softmax", softmax("LogSoftmax")},
       {"layer_norm", layer_norm},
       {"residual_layer_norm", residual_layer_norm},
+      {"rms_norm", rms_norm},
       {"batch_norm", batch_norm},
       {"group_norm", group_norm},
   };

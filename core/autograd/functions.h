@@ -231,5 +231,9 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands);
 // x w^T + bias; x (..., in), w (out, in), bias (out) or undefined
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+// The same, but while a tape records, the values are computed when something first reads them.
+// cross_entropy never does: so the logits of a language model take no memory. Throws at the first
+// read if an argument was changed in place before it, by an optimizer for example.
+Tensor linear_on_use(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
 }  // namespace booster

@@ -5,6 +5,8 @@
 
 namespace booster {
 
+bool Gradients::is_last_pass() const { return pass_ && !pass_->retains_graph(); }
+
 // Returns true if the gradient must be computed now. An observer must see all results of a node,
 // and a second pass must record them.
 bool GradientSchedule::is_done_meanwhile() const {

@@ -76,6 +76,8 @@ class Backward {
     return next && next->exchanges();
   }
 
+  bool retains_graph() const { return retain_graph_; }
+
   void do_meanwhile(const Node& node, int i, std::function<Tensor()> gradient) {
     meanwhile_.push_back({node.inputs()[i], node.name(), std::move(gradient)});
   }

@@ -36,6 +36,9 @@ class Gradients {
   // Returns false if the gradient of input i is not needed; then do not compute it.
   bool wanted(int i) const;
   Tensor& operator[](int i) { return values_[i]; }
+  // Returns whether the graph is freed after this pass: a formula that computed gradients earlier
+  // may then give them away.
+  bool is_last_pass() const;
 
  private:
   friend class Backward;

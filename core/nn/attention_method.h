@@ -14,7 +14,10 @@ struct AttentionCall {
   Tensor mask;
   double scale = 1, dropout = 0;
   bool causal = false;
-  kernels::RandomPosition position;  // random numbers of dropout
+  // The first key that each query sees: (batch or 1, queries) i64; undefined: 0. Only for the
+  // kernels' attention on a CPU, and with causal.
+  Tensor first_keys = {};
+  kernels::RandomPosition position = {};  // random numbers that decide what is dropped
 };
 
 struct AttentionResult {

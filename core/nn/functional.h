@@ -43,6 +43,12 @@ struct CrossEntropyOptions {
 // index other than ignore_index.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOptions options = {});
 
+// cross_entropy(linear(x, weight, bias), target, options) for x (rows, features), which computes
+// the logits by a few rows at a time while a tape records. weight is (classes, features). Not by
+// rows with Reduction::none, or if ranks have parts of the weight.
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
+                            const Tensor& bias = {}, CrossEntropyOptions options = {});
+
 struct NllOptions {
   Tensor weight = {};
   int64_t ignore_index = -100;
@@ -235,7 +241,10 @@ struct AttentionOptions {
   Tensor mask = {};
   double dropout = 0;   // of the probabilities; in training only
   bool causal = false;  // query i sees keys 0 ... i
-  int64_t window = 0;   // with causal: query i sees only the last `window` of these; 0: all
+  int64_t window = 0;   // with causal: of these, only the last `window`; 0: all
+  // With causal: of these, only those of the query's document, for texts packed one after another:
+  // an id for each token, (batch, tokens) i64, the same for all tokens of a document.
+  Tensor documents = {};
   std::optional<double> scale = {};  // default: 1 / sqrt(head size)
 };
 // Returns softmax(q k^T scale + mask) v, without storing the scores. q, k and v are (batch, heads,
@@ -244,9 +253,11 @@ struct AttentionOptions {
 // fewer heads than q, if their number divides q's. Consecutive heads of queries then share one head
 // of keys.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options = {});
-// Computes self-attention of qkv (batch, tokens, 3, heads, head size), the layout that one linear
-// layer writes. Returns (batch, tokens, heads * head size). It copies nothing, neither forward nor
-// backward.
+// Returns the place of the first token of each token's document, as `documents` of AttentionOptions
+// gives them: i64, (batch, tokens). Waits for a GPU.
+Tensor document_starts(const Tensor& documents);
+// Self-attention of qkv (batch, tokens, 3, heads, head size), the layout that one linear layer
+// writes. Returns (batch, tokens, heads * head size). Copies nothing, forward or backward.
 Tensor attention_packed(const Tensor& qkv, AttentionOptions options = {});
 
 // --- tables and noise (embedding.cpp, dropout.cpp)

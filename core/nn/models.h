@@ -54,7 +54,9 @@ struct Gpt2Options {
   double embd_pdrop = 0.1;     // dropout of the embeddings' sum
   double attn_pdrop = 0.1;     // of attention probabilities
   double resid_pdrop = 0.1;    // after the projections of attention and MLP
-  // The model's name sets these unless given.
+  // The id of the token that ends a document, for texts of several (core/nn/documents.h).
+  std::optional<int64_t> document_end = {};
+  // Set by the model's name unless given here.
   std::optional<int64_t> n_embd = {};  // features
   std::optional<int64_t> n_layer = {};
   std::optional<int64_t> n_head = {};
@@ -109,6 +111,8 @@ struct DecoderOptions {
   bool tie_word_embeddings = false;  // the head shares the token embedding's weight
   double attention_dropout = 0;
   double initializer_range = 0.02;
+  // The id of the token that ends a document, for texts of several (core/nn/documents.h).
+  std::optional<int64_t> document_end = {};
   RotaryOptions rotary = {};  // rotary.max_positions is set from max_position_embeddings
 };
 

@@ -1,8 +1,9 @@
 #include "core/nn/rotary.h"
 
-#include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "core/nn/arguments.h"
+#include "core/nn/attention_method.h"
+#include "kernels/catalogue.h"
 
 #include <algorithm>
 #include <cmath>
@@ -70,16 +71,21 @@ double yarn_scale(double factor, double weight = 1) {
   return factor <= 1 ? 1 : 0.1 * weight * std::log(factor) + 1;
 }
 
-// Turns by the angles, or back if `direction` is -1. Untracked.
-Tensor turned(const Tensor& x, const RotaryTables& tables, double direction) {
-  const NoGradGuard no_grad;
-  const PolicyScope inside(nullptr);
-  const Tensor wide = cast(x, arguments::statistics_dtype(x));
-  const Tensor cosines = cast(tables.cosines, wide.dtype());
-  const Tensor sines = mul(cast(tables.sines, wide.dtype()), direction);
-  const int64_t half = x.size(3) / 2;
-  const Tensor a = narrow(wide, 3, 0, half), b = narrow(wide, 3, half, half);
-  return cast(cat({a * cosines - b * sines, b * cosines + a * sines}, 3), x.dtype());
+// The tables' view (batch, tokens, size / 2), where all texts may share one.
+kernels::View angles_view(const Tensor& table, int64_t batch) {
+  const Tensor all = table.ndim() == 3 ? table : untracked::unsqueeze(table, 0);
+  return untracked::expand(all, {batch, all.size(1), all.size(2)}).view();
+}
+
+// Turns by the angles, or back.
+Tensor turned(const Tensor& x, const RotaryTables& tables, bool back) {
+  const Tensor from = x.strides()[3] == 1 ? x : untracked::contiguous(x), y = heads_like(x);
+  kernels::on(x.device())
+      .rotary(y.view(), from.view(), angles_view(tables.cosines, x.size(0)),
+              angles_view(tables.sines, x.size(0)), back);
+  return record(y, "rotate", {x}, twice([tables, back](const Tensor& g, Gradients& d) {
+                  d[0] = turned(g, tables, !back);
+                }));
 }
 
 }  // namespace
@@ -161,15 +167,28 @@ RotaryTables Rotary::tables(int64_t first, int64_t tokens, Device device) const 
   return last_->tables;
 }
 
+RotaryTables tables_at(const RotaryTables& tables, const Tensor& positions) {
+  const NoGradGuard no_grad;
+  const Tensor each = reshape(positions, {positions.numel()});
+  const auto rows = [&](const Tensor& table) {
+    return reshape(index_select(table, 0, each),
+                   {positions.size(0), positions.size(1), table.size(1)});
+  };
+  return {rows(tables.cosines), rows(tables.sines)};
+}
+
 Tensor rotate(const Tensor& x, const RotaryTables& tables) {
   arguments::floating("rotate", "x", x);
-  check(x.ndim() == 4 && x.size(3) % 2 == 0 &&
-            tables.cosines.shape() == Shape{x.size(2), x.size(3) / 2},
+  const Shape& shape = tables.cosines.shape();
+  const bool fits = x.ndim() == 4 && x.size(3) % 2 == 0 && tables.sines.shape() == shape &&
+                    (shape == Shape{x.size(2), x.size(3) / 2} ||
+                     shape == Shape{x.size(0), x.size(2), x.size(3) / 2});
+  if (!fits)
+    fail(
         "rotate: shapes differ; got x {} and tables {}, want (batch, heads, tokens, size) and "
-        "(tokens, size / 2)",
-        x.shape(), tables.cosines.shape());
-  return record(turned(x, tables, 1), "rotate", {x},
-                [tables](const Tensor& g, Gradients& d) { d[0] = turned(g, tables, -1); });
+        "([batch,] tokens, size / 2)",
+        x.shape(), shape);
+  return turned(x, tables, false);
 }
 
 }  // namespace booster

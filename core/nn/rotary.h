@@ -29,7 +29,7 @@ std::vector<float> rotary_frequencies(int64_t size, const RotaryOptions& options
 double rotary_amplitude(const RotaryOptions& options);
 
 struct RotaryTables {
-  Tensor cosines, sines;  // (tokens, size / 2) f32
+  Tensor cosines, sines;  // ([batch,] tokens, size / 2) f32
 };
 
 // The tables of a model, which its layers share. Keeps those of the last call. Thread-safe.
@@ -47,7 +47,11 @@ class Rotary {
   std::unique_ptr<Last> last_;
 };
 
-// Turns x (batch, heads, tokens, size). Computed in f32 where x has 16 bits, and rounded once.
+// Returns the tables' rows at these positions (batch, tokens), i64: (batch, tokens, size / 2).
+RotaryTables tables_at(const RotaryTables& tables, const Tensor& positions);
+
+// Turns x (batch, heads, tokens, size), all texts of a batch alike or each by its own angles.
+// Computed in f32 where x has 16 bits, and rounded once.
 Tensor rotate(const Tensor& x, const RotaryTables& tables);
 
 }  // namespace booster

@@ -63,6 +63,9 @@ std::vector<WriteOnUse> Absence::take_writes() {
   if (auto* gathered = std::get_if<GatheredOnUse>(&state_)) {
     writes.push_back(std::move(gathered->write));
     state_ = MadeOnUse();
+  } else if (auto* computed = std::get_if<ComputedOnUse>(&state_)) {
+    writes.push_back(std::move(computed->write));
+    state_ = MadeOnUse();
   } else if (auto* made = std::get_if<MadeOnUse>(&state_)) {
     writes.swap(made->writes);
   }

@@ -16,10 +16,12 @@
 // and then freed again. Reading or writing it while it is absent throws.
 #pragma once
 
+#include "core/tensor/computed_on_use.h"
 #include "core/tensor/spread_columns.h"
 #include "core/tensor/tensor.h"
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -42,7 +44,14 @@ struct GatheredOnUse {
   WriteOnUse write;
 };
 
-// Any use throws this text until take_memory; it includes a remedy.
+// The first use computes the values with `write` (computed_on_use).
+struct ComputedOnUse {
+  std::shared_ptr<const Recipe> recipe;
+  int64_t columns;  // the last size
+  WriteOnUse write;
+};
+
+// Any use is an error until take_memory: the text says so, and what to do.
 struct KeptAway {
   std::string refusal;
 };
@@ -74,11 +83,16 @@ class Absence {
   }
   // Returns the spread columns; null if they are not spread or were written since.
   const SpreadColumns* spread() const;
+  void compute_on_use(std::shared_ptr<const Recipe> recipe, int64_t columns, WriteOnUse write) {
+    state_ = ComputedOnUse{std::move(recipe), columns, std::move(write)};
+  }
+  // Null unless the values have a recipe and nothing was written since.
+  const ComputedOnUse* computed() const { return std::get_if<ComputedOnUse>(&state_); }
 
   KeptPart part;
 
  private:
-  std::variant<MadeOnUse, GatheredOnUse, KeptAway> state_;
+  std::variant<MadeOnUse, GatheredOnUse, ComputedOnUse, KeptAway> state_;
 };
 
 inline bool has_memory(const Tensor& x) { return x.body()->storage->has_memory(); }

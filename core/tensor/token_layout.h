@@ -5,6 +5,8 @@
 // Each thread has its own layout.
 #pragma once
 
+#include "core/tensor/tensor.h"
+
 #include <cstdint>
 
 namespace booster {
@@ -13,6 +15,7 @@ struct TokenLayout {
   int64_t all = 0;    // tokens of the sequence; 0: no ranks share them
   int64_t first = 0;  // of this rank's
   int64_t here = 0;   // how many this rank has
+  Tensor documents = {};  // see core/nn/documents.h; undefined: texts are single documents
 };
 // Sets the layout for this thread's modules. Returns the previous layout.
 TokenLayout set_token_layout(const TokenLayout& layout);

@@ -1,5 +1,6 @@
 // Views of the same storage, and copies where no view is possible.
 #include "core/tensor/channels_last.h"
+#include "core/tensor/computed_on_use.h"
 #include "core/tensor/spread_columns.h"
 #include "core/tensor/tensor.h"
 #include "kernels/catalogue.h"
@@ -190,6 +191,7 @@ Tensor cast(const Tensor& x, DType dtype) {
   if (x.dtype() == dtype) return x;
   if (const auto [part, ranks] = spread_columns(x); part.defined())
     return spread_over_ranks({cast(part, dtype), ranks});
+  if (auto recipe = recipe_of(x)) return computed_on_use(x.shape(), {dtype, x.device()}, recipe);
   Tensor y = empty_in_order_of(x, dtype);
   kernels::on(x.device()).copy(y.view(), x.view());
   return y;

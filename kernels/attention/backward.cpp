@@ -118,7 +118,7 @@ struct Backward {
   }
 
   // dv += p^T g, dk += ds^T q, dq += ds k
-  void add_keys(const Block& block, int64_t batch, int64_t head, Number factor) {
+  void add_keys(const Block& block, bool is_first, int64_t batch, int64_t head, Number factor) {
     const int64_t width = round_up(block.keys, n);
     const int64_t features = sizes.row.features;
     const int64_t padded = round_up(block.queries, gradient_rows);
@@ -132,12 +132,12 @@ struct Backward {
         }
       });
     const int64_t steps = padded / F::per_unit;
-    const bool fresh = block.query == 0 && !problem.causal;
+    const bool fresh = block.query == 0 && problem.sees_all_keys();
     add_product<F>(fresh, value_sums + block.key * features, {weights, 1, width}, gradient.columns,
                    block.keys, features, steps);
     add_product<F>(fresh, key_sums + block.key * features, {slopes_across, 1, width}, query.columns,
                    block.keys, features, steps);
-    add_product<F>(block.key == 0, query_sums, {slopes_along, width / F::per_unit, 1},
+    add_product<F>(is_first, query_sums, {slopes_along, width / F::per_unit, 1},
                    key.columns + block.key / F::per_unit * features, block.queries, features,
                    width / F::per_unit);
   }
@@ -193,7 +193,8 @@ struct Backward {
     const auto rows = [&](const View& view) { return head_rows(view, batch, head); };
     pack<F>(key, spare, rows(x.k), sizes.row, 0, sizes.keys, padded_keys);
     pack<F>(value, spare, rows(x.v), sizes.row, 0, sizes.keys, padded_keys);
-    if (problem.causal || sizes.queries == 0)  // the first block of queries does not see all keys
+    if (!problem.sees_all_keys() ||
+        sizes.queries == 0)  // the first block of queries does not see all keys
       for (Number* sums : {key_sums, value_sums})
         memset(sums, 0, sizeof(Number) * size_t(sizes.keys * features));
     for (int64_t first = 0; first < sizes.queries; first += sizes.query_block) {
@@ -205,9 +206,10 @@ struct Backward {
       const int64_t element =
           batch * log_sum.strides[0] + head * log_sum.strides[1] + first * log_sum.strides[2];
       start_queries(rows(x.g), rows(x.out), log_sum, element, block);
-      const int64_t visible = problem.visible_keys(first + block.queries);
-      for (int64_t at = 0; at < visible; at += sizes.key_block)
-        add_keys(sizes.block(first, at), batch, head, Number(scale * log2_e));
+      const int64_t end = problem.visible_end(first + block.queries);
+      const int64_t begin = problem.visible_begin(batch, first, block.queries, panel_width<F>);
+      for (int64_t at = begin; at < end; at += sizes.key_block)
+        add_keys(sizes.block(first, at), at == begin, batch, head, Number(scale * log2_e));
       unpack(rows(x.dq), first, block.queries, query_sums, features, by_scale);
     }
     unpack(rows(x.dk), 0, sizes.keys, key_sums, features, by_scale);
@@ -230,9 +232,9 @@ void backward(const typename Backward<F>::Tensors& x, const Problem& problem, do
 }  // namespace
 
 void attention_backward(View dq, View dk, View dv, View g, View q, View k, View v, View out,
-                        View log_sum, View mask, double scale, bool causal, double dropout,
+                        View log_sum, View mask, double scale, VisibleKeys visible, double dropout,
                         RandomPosition position) {
-  const Problem problem{q.shape[1], q.shape[2], k.shape[2], mask, causal, dropout, position};
+  const Problem problem{q.shape[1], q.shape[2], k.shape[2], mask, visible, dropout, position};
   const bool same = k.dtype == q.dtype && v.dtype == q.dtype && g.dtype == q.dtype;
   visit_format(q.dtype, same, [&](auto format) {
     backward<decltype(format)>({dq, dk, dv, g, q, k, v, out, log_sum}, problem, scale);

@@ -2,6 +2,7 @@
 // added to or multiplied into a block of scores: mask, causality, padding, dropout.
 #pragma once
 
+#include "kernels/arguments/visible_keys.h"
 #include "kernels/attention/log_2.h"
 #include "kernels/attention/pack.h"
 #include "kernels/numbers/random.h"
@@ -23,14 +24,29 @@ struct Block {
 struct Problem {
   int64_t heads, queries, keys;
   View mask;
-  bool causal;
+  VisibleKeys visible;
   double dropout;
   RandomPosition position;
 
-  // Returns the keys that a block of queries can see; whole blocks beyond them are skipped.
-  int64_t visible_keys(int64_t query_end) const { return causal ? smaller(keys, query_end) : keys; }
+  // Returns the end of the keys that a block of queries can see, and a place up to which it sees
+  // none, if keys are read from multiples of `step` on. All others are skipped.
+  int64_t visible_end(int64_t query_end) const {
+    return visible.causal ? smaller(keys, query_end) : keys;
+  }
+  int64_t visible_begin(int64_t batch, int64_t query, int64_t count, int64_t step) const {
+    if (!visible.first.data) return 0;
+    int64_t first = visible_end(query + count) - 1;
+    for (int64_t i = 0; i < count; ++i) first = smaller(first, first_key(batch, query + i));
+    return first > 0 ? first / step * step : 0;
+  }
+  int64_t first_key(int64_t batch, int64_t query) const {
+    const View& first = visible.first;
+    if (!first.data) return 0;
+    return first.as<const int64_t>()[batch * first.strides[0] + query * first.strides[1]];
+  }
+  bool sees_all_keys() const { return !visible.causal && !visible.first.data; }
   // Returns whether each query has its own row of bias; otherwise one row serves all queries.
-  bool bias_per_query() const { return causal || mask.data; }
+  bool bias_per_query() const { return !sees_all_keys() || mask.data; }
 };
 
 // Hands out pieces of one buffer. With a null base it only adds up their sizes.
@@ -118,8 +134,11 @@ void fill_bias(Number* bias, int64_t width, const Problem& problem, const Block&
       for (int64_t j = 0; j < block.keys; ++j)
         bias[j] = truth ? (bias[j] != 0 ? Number(0) : hidden) : in_log_2(bias[j]);
     }
-    const int64_t seen = problem.causal ? smaller(block.keys, query + 1 - block.key) : block.keys;
-    for (int64_t j = seen > 0 ? seen : 0; j < width; ++j) bias[j] = hidden;
+    const int64_t end =
+        problem.visible.causal ? smaller(block.keys, query + 1 - block.key) : block.keys;
+    for (int64_t j = end > 0 ? end : 0; j < width; ++j) bias[j] = hidden;
+    const int64_t begin = i < block.queries ? problem.first_key(batch, query) - block.key : 0;
+    for (int64_t j = 0; j < smaller(begin, width); ++j) bias[j] = hidden;
   }
 }
 

@@ -149,10 +149,11 @@ struct Forward {
       pack<F>(query, spare, head_rows(q, batch, head), sizes.row, first, block.queries,
               round_up(round_up(block.queries, block_rows), n));
       start_queries(block.queries);
-      const int64_t visible = problem.visible_keys(first + block.queries);
-      for (int64_t at = 0; at < visible; at += sizes.key_block) {
+      const int64_t end = problem.visible_end(first + block.queries);
+      const int64_t begin = problem.visible_begin(batch, first, block.queries, panel_width<F>);
+      for (int64_t at = begin; at < end; at += sizes.key_block) {
         block = sizes.block(first, at);
-        add_keys(block, batch, head, scale);
+        add_keys(block, at == begin, batch, head, scale);
       }
       const int64_t element =
           batch * log_sum.strides[0] + head * log_sum.strides[1] + first * log_sum.strides[2];
@@ -160,7 +161,7 @@ struct Forward {
     }
   }
 
-  void add_keys(const Block& block, int64_t batch, int64_t head, double scale) {
+  void add_keys(const Block& block, bool is_first, int64_t batch, int64_t head, double scale) {
     const int64_t width = round_up(block.keys, n);
     fill_bias(bias, width, problem, block, batch, head);
     if (problem.dropout > 0) fill_keep(keep, width, problem, block, batch, head);
@@ -169,7 +170,7 @@ struct Forward {
       prefetch.next_token();
       softmax_row(row, width);
     }
-    add_product<F>(block.key == 0, sums, {weights, width / F::per_unit, 1},
+    add_product<F>(is_first, sums, {weights, width / F::per_unit, 1},
                    value.columns + block.key / F::per_unit * sizes.row.features, block.queries,
                    sizes.row.features, width / F::per_unit);
   }
@@ -190,9 +191,9 @@ void forward(const View& out, const View& log_sum, const View& q, const View& k,
 
 }  // namespace
 
-void attention(View out, View log_sum, View q, View k, View v, View mask, double scale, bool causal,
-               double dropout, RandomPosition position) {
-  const Problem problem{q.shape[1], q.shape[2], k.shape[2], mask, causal, dropout, position};
+void attention(View out, View log_sum, View q, View k, View v, View mask, double scale,
+               VisibleKeys visible, double dropout, RandomPosition position) {
+  const Problem problem{q.shape[1], q.shape[2], k.shape[2], mask, visible, dropout, position};
   const bool same = k.dtype == q.dtype && v.dtype == q.dtype;
   visit_format(q.dtype, same, [&](auto format) {
     forward<decltype(format)>(out, log_sum, q, k, v, problem, scale);

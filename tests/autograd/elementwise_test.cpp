@@ -87,6 +87,7 @@ double oracle(const BinaryRow& row, double a, double b) {
   if (name == "pow") return std::pow(a, b);
   if (name == "maximum") return std::max(a, b);
   if (name == "minimum") return std::min(a, b);
+  if (name == "swiglu") return a / (1 + std::exp(-a)) * b;
   return by_itself(row, a, b);
 }
 

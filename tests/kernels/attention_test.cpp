@@ -36,9 +36,23 @@ struct Case {
   double dropout = 0;
   Numbers mask = {};  // (queries, keys), -infinity where hidden
   DType mask_dtype = DType::f32;
-  double spread = 1;  // standard deviation of q and k
+  double spread = 1;                // standard deviation of q and k
+  std::vector<int64_t> first = {};  // (batch, queries): the first key that each query sees
 
   int64_t rows() const { return batch * heads * queries; }
+  bool sees(int64_t row, int64_t key) const {
+    const int64_t query = row % queries, text = row / (heads * queries);
+    if (causal && key > query) return false;
+    return first.empty() || key >= first[static_cast<size_t>(text * queries + query)];
+  }
+  kernels::VisibleKeys visible() const {
+    if (first.empty()) return causal;
+    return {causal, View{.data = const_cast<int64_t*>(first.data()),
+                         .dtype = DType::i64,
+                         .ndim = 2,
+                         .shape = {batch, queries},
+                         .strides = {queries, 1}}};
+  }
   double scale() const { return 1 / std::sqrt(double(std::max<int64_t>(size, 1))); }
 };
 
@@ -69,7 +83,7 @@ Result plain_attention(const Case& c, const Numbers& q, const Numbers& k, const 
       double s = 0;
       for (int64_t i = 0; i < d; ++i) s += q[row * d + i] * k[(first + j) * d + i];
       p[j] = s * c.scale() + (c.mask.empty() ? 0 : c.mask[query * c.keys + j]);
-      if (c.causal && j > query) p[j] = -infinity;
+      if (!c.sees(row, j)) p[j] = -infinity;
       best = std::max(best, p[j]);
     }
     for (double& x : p) total += x = best == -infinity ? 0 : std::exp(x - best);
@@ -149,9 +163,9 @@ Result run_kernels(const Case& c, const Inputs& in) {
   const View mask = c.mask.empty() ? View{} : in.mask.view();
   const auto& table = kernels::on({});
   table.attention(out.view(), log_sum.view(), in.q.view(), in.k.view(), in.v.view(), mask,
-                  c.scale(), c.causal, c.dropout, position);
+                  c.scale(), c.visible(), c.dropout, position);
   table.attention_backward(dq.view(), dk.view(), dv.view(), in.g.view(), in.q.view(), in.k.view(),
-                           in.v.view(), out.view(), log_sum.view(), mask, c.scale(), c.causal,
+                           in.v.view(), out.view(), log_sum.view(), mask, c.scale(), c.visible(),
                            c.dropout, position);
   return {numbers(out), numbers(log_sum), numbers(dq), numbers(dk), numbers(dv)};
 }
@@ -231,6 +245,27 @@ TEST_CASE("attention joins many blocks of keys and queries") {
 TEST_CASE("a causal query sees no later key") {
   for (DType dtype : floating_dtypes)
     check_case({.dtype = dtype, .queries = 40, .keys = 40, .size = 16, .causal = true});
+}
+
+// A window, and documents of different lengths in each text.
+TEST_CASE("a causal query sees no key before its first one") {
+  for (const DType dtype : floating_dtypes)
+    for (const int64_t tokens : {5, 70, 900}) {
+      std::vector<int64_t> window, documents;
+      for (int64_t text = 0; text < 2; ++text)
+        for (int64_t i = 0; i < tokens; ++i) {
+          window.push_back(std::max<int64_t>(i - 39, 0));
+          const int64_t length = text == 0 ? 7 : 450;
+          documents.push_back(i / length * length);
+        }
+      for (const auto& first : {window, documents})
+        check_case({.dtype = dtype,
+                    .queries = tokens,
+                    .keys = tokens,
+                    .causal = true,
+                    .dropout = tokens == 70 ? 0.25 : 0,
+                    .first = first});
+    }
 }
 
 TEST_CASE("a mask hides keys, added or boolean") {

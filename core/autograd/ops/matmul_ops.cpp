@@ -3,12 +3,18 @@
 #include "core/autograd/gradient_keeper.h"
 #include "core/autograd/layer_gradients.h"
 #include "core/autograd/layer_split.h"
+#include "core/autograd/linear_product.h"
 #include "core/autograd/node.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/op_recorder.h"
 #include "core/autograd/policy_dtypes.h"
 #include "core/autograd/tape.h"
+#include "core/autograd/tracking.h"
+#include "core/tensor/absence.h"
 #include "kernels/catalogue.h"
+#include "kernels/host/recording.h"
+
+#include <string_view>
 
 namespace booster {
 namespace {
@@ -88,8 +94,18 @@ Tensor weight_gradient(const Tensor& g_rows, const Tensor& rows, DType dtype) {
 }
 Tensor bias_gradient(const Tensor& g_rows, DType dtype) { return cast(sum(g_rows, {0}), dtype); }
 
-// Applies a whole weight, or this rank's part.
-Tensor linear_here(const Tensor& given_x, const Tensor& given_weight, const Tensor& given_bias) {
+// Returns x weight^T + bias for a matrix x, off the tape.
+Tensor product_now(const Tensor& rows, const Tensor& weight, const Tensor& bias) {
+  const Tensor y = empty({rows.shape()[0], weight.shape()[0]}, {rows.dtype(), rows.device()});
+  kernels::on(rows.device()).linear(y.view(), rows.view(), weight.view(), bias.view());
+  return y;
+}
+
+enum class Computed : uint8_t { now, on_use };
+
+// For a whole weight, or for this rank's part.
+Tensor linear_here(const Tensor& given_x, const Tensor& given_weight, const Tensor& given_bias,
+                   Computed when = Computed::now) {
   Tensor x = given_x, weight = given_weight, bias = given_bias;
   if (const OpPolicy* policy = current_policy(); policy && policy->linear_method)
     if (Tensor y = policy->linear_method->linear(x, weight, bias); y.defined()) return y;
@@ -105,11 +121,13 @@ Tensor linear_here(const Tensor& given_x, const Tensor& given_weight, const Tens
   }
   Shape shape = x.shape();
   shape[x.ndim() - 1] = weight.shape()[0];
-  const Tensor rows = untracked::reshape(x, as_rows(x.shape()));
-  Tensor y = empty({rows.shape()[0], weight.shape()[0]}, {x.dtype(), x.device()});
-  kernels::on(x.device()).linear(y.view(), rows.view(), weight.view(), bias.view());
   const DType dw_dtype = gradient_dtype(given_weight, weight);
   const DType db_dtype = gradient_dtype(given_bias, bias);
+  const Tensor y =
+      when == Computed::now
+          ? product_now(untracked::reshape(x, as_rows(x.shape())), weight, bias)
+          : computed_on_use(shape, {x.dtype(), x.device()},
+                            std::make_shared<LinearProduct>(x, weight, bias, dw_dtype, db_dtype));
   return record(untracked::reshape(y, shape), "linear", {x, weight, bias},
                 twice([x = saved_for(weight, x), weight = saved_for(x, weight), shape = x.shape(),
                        out = weight.shape()[0], dw_dtype, db_dtype](const Tensor& g, Gradients& d) {
@@ -159,6 +177,43 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check(x.defined() && weight.defined(), "linear: argument is undefined");
   const LayerSplit* split = layer_split(weight);
   return split ? split_linear(*split, x, weight, bias) : linear_here(x, weight, bias);
+}
+
+// Not where something watches each op or replaces products, nor where the weight comes and goes.
+Tensor linear_on_use(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  check(x.defined() && weight.defined(), "linear: argument is undefined");
+  const OpPolicy* policy = current_policy();
+  const bool waits = must_record({x, weight, bias}) && !layer_split(weight) &&
+                     !kept_part(weight).defined() && !(policy && policy->linear_method) &&
+                     !current_observer() && !op_recorder && !results_are_marked &&
+                     !kernels::is_recording();
+  return waits ? linear_here(x, weight, bias, Computed::on_use) : linear(x, weight, bias);
+}
+
+Tensor LinearProduct::rows() const {
+  const bool same = x.version() == versions_[0] && weight.version() == versions_[1] &&
+                    (!bias.defined() || bias.version() == versions_[2]);
+  check(same,
+        "linear_on_use: its input or weight was changed before something first read the result of "
+        "shape {} x {}; want the result read before optimizer.step(), or linear",
+        x.numel() / x.shape().back(), weight.size(0));
+  return untracked::reshape(x.detach(), as_rows(x.shape()));
+}
+
+void LinearProduct::write(const Tensor& y) const {
+  const Tensor to = untracked::reshape(y, as_rows(y.shape()));
+  kernels::on(x.device()).linear(to.view(), rows().view(), weight.view(), bias.view());
+}
+
+std::shared_ptr<const LinearProduct> linear_product(const Tensor& x) {
+  auto product = std::dynamic_pointer_cast<const LinearProduct>(recipe_of(x));
+  if (!product || size_of(x.dtype()) < size_of(product->dtype())) return nullptr;
+  const Node* node = edge_of(x).node.get();
+  while (node && !node->has_output_hooks() && !node->inputs().empty()) {
+    if (std::string_view(node->name()) == "linear") return product;
+    node = node->inputs()[0].node.get();
+  }
+  return nullptr;
 }
 
 Tensor bmm(const Tensor& a, const Tensor& b) {

@@ -25,11 +25,10 @@ AttentionCall call_for(const Tensor& q, const Tensor& k, const AttentionOptions&
   check(options.dropout < 1, "attention: dropout is out of range; got {}, want less than 1",
         options.dropout);
   const Shape scores = {q.size(0), q.size(1), q.size(2), k.size(2)};
-  AttentionCall call{options.mask.defined() ? options.mask.detach() : Tensor(),
-                     options.scale.value_or(1 / std::sqrt(double(q.size(3)))),
-                     options.dropout,
-                     options.causal,
-                     {}};
+  AttentionCall call{.mask = options.mask.defined() ? options.mask.detach() : Tensor(),
+                     .scale = options.scale.value_or(1 / std::sqrt(double(q.size(3)))),
+                     .dropout = options.dropout,
+                     .causal = options.causal};
   if (const Tensor& mask = options.mask; mask.defined()) {
     if (broadcast_shapes("attention", mask.shape(), scores) != scores)
       fail("attention: mask does not broadcast to the scores; got {}, want {}", mask.shape(),
@@ -69,6 +68,12 @@ Tensor dense_heads(const Tensor& x) {
   return x.strides()[3] == 1 || x.size(3) == 1 ? x : untracked::contiguous(x);
 }
 
+// As the kernels take them: first keys for each text.
+kernels::VisibleKeys visible_keys(const Tensor& q, const AttentionCall& call) {
+  if (!call.first_keys.defined()) return {call.causal};
+  return {call.causal, untracked::expand(call.first_keys, {q.size(0), q.size(2)}).view()};
+}
+
 // Returns q, k or v (batch, heads, tokens, size) of qkv (batch, tokens, 3, heads, size).
 Tensor part_of(const Tensor& qkv, int which) {
   return untracked::transpose(untracked::select(qkv, 2, which), 1, 2);
@@ -78,31 +83,67 @@ Tensor part_of(const Tensor& qkv, int which) {
 
 namespace {
 
-// Turns the window into a mask: query i sees the last `window` of the keys 0 ... i.
-AttentionOptions with_window_as_mask(AttentionOptions options, int64_t queries, const Tensor& k,
-                                     int64_t keys) {
-  check(options.window >= 0, "attention: window is out of range; got {}, want 0 or more",
-        options.window);
-  if (options.window == 0) return options;
-  check(options.causal, "attention: a window needs causal = true");
-  if (options.window < keys) {
-    const NoGradGuard no_grad;
-    const Tensor all = ones({queries, keys}, {DType::f32, k.device()});
-    const Tensor seen = not_equal(triu(all, 1 - options.window), 0.0);
-    options.mask =
-        !options.mask.defined() ? seen
-        : options.mask.dtype() == DType::boolean
-            ? where(seen, options.mask, zeros_like(options.mask))
-            : masked_fill(options.mask, equal(seen, 0.0), -std::numeric_limits<double>::infinity());
+// The first key that each query sees by the options' window and documents: (batch or 1, tokens)
+// i64, off the tape; undefined: 0.
+Tensor first_keys(const AttentionOptions& options, int64_t batch, int64_t queries, int64_t keys,
+                  Device device) {
+  const Tensor& documents = options.documents;
+  check(options.window >= 0, "attention: window; got {}, want 0 or more", options.window);
+  const bool has_window = options.window > 0 && options.window < keys;
+  if (options.window > 0 || documents.defined())
+    check(options.causal, "attention: a window and documents want causal = true");
+  if (!has_window && !documents.defined()) return {};
+  const NoGradGuard no_grad;
+  const PolicyScope inside(nullptr);
+  Tensor first;
+  if (documents.defined()) {
+    if (documents.shape() != Shape{batch, keys} || queries != keys)
+      fail("attention: documents have the wrong shape; got {}, want {}, one for each query and key",
+           documents.shape(), Shape{batch, keys});
+    first = document_starts(documents).to(device);
   }
-  options.window = 0;
+  if (!has_window) return first;
+  const Tensor place = unsqueeze(arange(queries).to(device), 0);
+  const Tensor near = cast(clamp(place - double(options.window - 1), 0, {}), DType::i64);
+  return first.defined() ? maximum(first, near) : near;
+}
+
+// The same as a mask, where the kernels cannot skip keys.
+AttentionOptions with_first_keys_as_mask(AttentionOptions options, const Tensor& first,
+                                         int64_t keys) {
+  if (!first.defined()) return options;
+  const NoGradGuard no_grad;
+  const Tensor key = arange(keys).to(first.device());
+  // (batch or 1, 1, queries, keys)
+  const Tensor seen = greater_equal(key, reshape(first, {first.size(0), 1, first.size(1), 1}));
+  options.mask =
+      !options.mask.defined() ? seen
+      : options.mask.dtype() == DType::boolean
+          ? where(seen, options.mask, zeros_like(options.mask))
+          : masked_fill(options.mask, equal(seen, 0.0), -std::numeric_limits<double>::infinity());
   return options;
 }
 
-// Computes attention with fewer heads of keys: one call for the first head of queries of each, one
-// for the second, and so on. It copies only the result.
+// Replaces window and documents: on a CPU by the first keys, which this returns, else by the mask.
+Tensor settle_visible_keys(AttentionOptions& options, const Tensor& q, int64_t queries,
+                           int64_t keys) {
+  const Tensor first = first_keys(options, q.size(0), queries, keys, q.device());
+  options.window = 0;
+  options.documents = {};
+  const bool skips = q.device() == Device{} && current_method() == plain_attention() &&
+                     !op_recorder && !(options.mask.defined() && options.mask.requires_grad());
+  if (skips) return first;
+  options = with_first_keys_as_mask(std::move(options), first, keys);
+  return {};
+}
+
+// Attention with fewer heads of keys: one call for the first head of queries of each, one for the
+// second, and so on. Nothing is copied but the result.
+Tensor attention_of(const Tensor& q, const Tensor& k, const Tensor& v,
+                    const AttentionOptions& options, const Tensor& first);
+
 Tensor grouped_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                         const AttentionOptions& options) {
+                         const AttentionOptions& options, const Tensor& first) {
   const int64_t keys = k.size(1), each = q.size(1) / keys;
   check(!options.mask.defined() || options.mask.ndim() < 3 || options.mask.size(-3) == 1,
         "attention: the mask differs between heads, and keys have fewer heads than queries; got "
@@ -111,7 +152,7 @@ Tensor grouped_attention(const Tensor& q, const Tensor& k, const Tensor& v,
   const Tensor groups = reshape(q, {q.size(0), keys, each, q.size(2), q.size(3)});
   std::vector<Tensor> results;
   for (int64_t i = 0; i < each; ++i)
-    results.push_back(transpose(attention(select(groups, 2, i), k, v, options), 1, 2));
+    results.push_back(transpose(attention_of(select(groups, 2, i), k, v, options, first), 1, 2));
   // (batch, tokens, heads of keys, each, size)
   const Tensor joined = flatten(stack(results, 3), 2, 3);
   return transpose(joined, 1, 2);
@@ -144,7 +185,7 @@ AttentionResult AttentionMethod::forward(const Tensor& q, const Tensor& k, const
   if (q.numel() == 0 || k.size(2) == 0) return result;
   kernels::on(q.device())
       .attention(result.out.view(), result.log_sum.view(), q.view(), k.view(), v.view(),
-                 call.mask.view(), call.scale, call.causal, call.dropout, call.position);
+                 call.mask.view(), call.scale, visible_keys(q, call), call.dropout, call.position);
   return result;
 }
 
@@ -160,24 +201,32 @@ void AttentionMethod::backward(const Tensor& dq, const Tensor& dk, const Tensor&
   kernels::on(g.device())
       .attention_backward(dq.view(), dk.view(), dv.view(), g.view(), q.view(), k.view(), v.view(),
                           result.out.view(), result.log_sum.view(), call.mask.view(), call.scale,
-                          call.causal, call.dropout, call.position);
+                          visible_keys(q, call), call.dropout, call.position);
 }
 
-Tensor attention(const Tensor& queries, const Tensor& keys, const Tensor& values,
-                 AttentionOptions options) {
-  Tensor q = queries, k = keys, v = values;
-  arguments::floating("attention", "q", q);
-  arguments::floating("attention", "k", k);
-  arguments::floating("attention", "v", v);
-  apply_policy(Op::attention, {&q, &k, &v});
-  if (q.ndim() == 4 && k.ndim() == 4) {
-    options = with_window_as_mask(std::move(options), q.size(2), k, k.size(2));
-    if (k.size(1) > 0 && k.size(1) < q.size(1) && q.size(1) % k.size(1) == 0)
-      return grouped_attention(q, k, v, options);
+Tensor document_starts(const Tensor& documents) {
+  check(documents.ndim() == 2 && !is_floating(documents.dtype()),
+        "document_starts: wrong documents; got {} of {}, want ids (batch, tokens), whole numbers",
+        documents.shape(), name_of(documents.dtype()));
+  std::vector<int64_t> ids = cast(documents, DType::i64).to({}).to_vector<int64_t>();
+  const int64_t tokens = documents.size(1);
+  std::vector<int64_t> starts(ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const auto at = static_cast<int64_t>(i) % tokens;
+    starts[i] = at > 0 && ids[i] == ids[i - 1] ? starts[i - 1] : at;
   }
+  return from_vector(starts, documents.shape()).to(documents.device());
+}
+
+namespace {
+
+// With `first` as in first_keys.
+Tensor attention_of(const Tensor& q, const Tensor& k, const Tensor& v,
+                    const AttentionOptions& options, const Tensor& first) {
   check_heads(q, k, v);
   const auto method = current_method();
-  const AttentionCall call = call_for(q, k, options, *method);
+  AttentionCall call = call_for(q, k, options, *method);
+  call.first_keys = first;
   const Tensor dense_q = dense_heads(q), dense_k = dense_heads(k), dense_v = dense_heads(v);
   const AttentionResult result = method->forward(dense_q, dense_k, dense_v, call);
   if (op_recorder) [[unlikely]]
@@ -197,6 +246,22 @@ Tensor attention(const Tensor& queries, const Tensor& keys, const Tensor& values
                 });
 }
 
+}  // namespace
+
+Tensor attention(const Tensor& queries, const Tensor& keys, const Tensor& values,
+                 AttentionOptions options) {
+  Tensor q = queries, k = keys, v = values;
+  arguments::floating("attention", "q", q);
+  arguments::floating("attention", "k", k);
+  arguments::floating("attention", "v", v);
+  apply_policy(Op::attention, {&q, &k, &v});
+  if (q.ndim() != 4 || k.ndim() != 4) return attention_of(q, k, v, options, {});
+  const Tensor first = settle_visible_keys(options, q, q.size(2), k.size(2));
+  const bool is_grouped = k.size(1) > 0 && k.size(1) < q.size(1) && q.size(1) % k.size(1) == 0;
+  return is_grouped ? grouped_attention(q, k, v, options, first)
+                    : attention_of(q, k, v, options, first);
+}
+
 Tensor attention_packed(const Tensor& input, AttentionOptions options) {
   Tensor qkv = input;
   arguments::floating("attention", "qkv", qkv);
@@ -204,11 +269,12 @@ Tensor attention_packed(const Tensor& input, AttentionOptions options) {
   if (qkv.ndim() != 5 || qkv.size(2) != 3)
     fail("attention: qkv has the wrong shape; got {}, want (batch, tokens, 3, heads, head size)",
          qkv.shape());
-  options = with_window_as_mask(std::move(options), qkv.size(1), qkv, qkv.size(1));
+  const Tensor first = settle_visible_keys(options, qkv, qkv.size(1), qkv.size(1));
   const Tensor packed = untracked::contiguous(qkv);
   const Tensor q = part_of(packed, 0), k = part_of(packed, 1), v = part_of(packed, 2);
   const auto method = current_method();
-  const AttentionCall call = call_for(q, k, options, *method);
+  AttentionCall call = call_for(q, k, options, *method);
+  call.first_keys = first;
   const AttentionResult result = method->forward(q, k, v, call);
   const Shape joined = {qkv.size(0), qkv.size(1), qkv.size(3) * qkv.size(4)};
   Tensor y = untracked::reshape(untracked::transpose(result.out, 1, 2), joined);

@@ -5,6 +5,7 @@
 #include "core/autograd/tape.h"
 #include "core/nn/arguments.h"
 #include "core/nn/functional.h"
+#include "core/nn/functional/linear_loss.h"
 #include "core/nn/target_weights.h"
 #include "core/tensor/later_checks.h"
 #include "core/tensor/spread_columns.h"
@@ -57,16 +58,26 @@ void check_weight(const char* op, const Tensor& weight, int64_t classes) {
   arguments::optional_shape(op, "weight", weight, {classes});
 }
 
+}  // namespace
+
 [[noreturn]] void bad_target(const char* op, const Tensor& target, int64_t row, int64_t classes,
                              int64_t ignore_index) {
   fail("{}: target is not a class; got {} in row {}, want 0 to {} (or ignore_index {})", op,
        untracked::select(target, 0, row).item(), row, classes - 1, ignore_index);
 }
 
-// Turns a divisor of 0 into nan: a mean with weight 0 is nan, even if smoothed losses are above 0.
-Tensor nan_for_zero(const Tensor& divisor) {
+Tensor dense_weight(const Tensor& weight, DType dtype) {
+  return weight.defined() ? untracked::contiguous(untracked::cast(weight, dtype)) : Tensor();
+}
+
+// A divisor of 0 becomes nan: a mean over no weight is nan, even if losses are above 0, as smoothed
+// ones are.
+Tensor mean_divisor(const Tensor& target, const Tensor& weight, int64_t ignore_index, DType dtype) {
+  const Tensor divisor = sum(target_weights(target, weight, ignore_index, dtype));
   return where(equal(divisor, 0.0), scalar(NAN, {divisor.dtype(), divisor.device()}), divisor);
 }
+
+namespace {
 
 // Widens 16-bit losses, which would lose digits that matter to loss scaling and logs.
 Tensor wide(const Tensor& x) { return is_16_bit(x.dtype()) ? cast(x, DType::f32) : x; }
@@ -130,14 +141,16 @@ RowLosses losses_of_rows(const Logits& logits, const Tensor& target, const Tenso
   return logits.ranks ? joined(rows, *logits.ranks) : rows;
 }
 
-// Returns the mean, the sum or the losses of the rows; `divisor` (no dimensions) is the mean's
-// divisor.
+}  // namespace
+
 Tensor reduced_rows(const Tensor& loss, const Tensor& divisor, Reduction reduction,
                     const Shape& shape) {
   if (reduction == Reduction::none) return untracked::reshape(loss, shape);
   const Tensor total = untracked::reshape(untracked::sum_to(loss, {1}), {});
   return reduction == Reduction::sum ? total : div(total, divisor);
 }
+
+namespace {
 
 Tensor from_class_numbers(const Tensor& x, const Tensor& target,
                           const CrossEntropyOptions& options) {
@@ -146,15 +159,16 @@ Tensor from_class_numbers(const Tensor& x, const Tensor& target,
   check_weight("cross_entropy", options.weight, all.size(1));
   const DType dtype = arguments::statistics_dtype(all);
   Tensor weight, divisor, loss;
+  const auto product = options.reduction == Reduction::none ? nullptr : linear_product(all);
+  if (product) return linear_loss(*product, numbers, options);
   const Logits logits = logits_of(all.detach());
   RowLosses rows;
   {
     const NoGradGuard no_grad;
-    if (options.weight.defined())
-      weight = untracked::contiguous(untracked::cast(options.weight, dtype));
+    weight = dense_weight(options.weight, dtype);
     rows = losses_of_rows(logits, numbers, weight, options);
     if (options.reduction == Reduction::mean)
-      divisor = nan_for_zero(sum(target_weights(numbers, weight, options.ignore_index, dtype)));
+      divisor = mean_divisor(numbers, weight, options.ignore_index, dtype);
     loss = reduced_rows(rows.loss, divisor, options.reduction, loss_shape(x));
   }
   // dlogits[c] = (g / divisor) (p[c] (on_target w[t] + on_each sum(w)) - on_each w[c]

@@ -165,27 +165,87 @@ ResidualNorm residual_layer_norm(const Tensor& x, const Tensor& branch,
   return out;
 }
 
+namespace {
+
+struct WeightForm {
+  Shape shape;
+  DType dtype;
+};
+
+// The gradients of rms_norm, on the tape. `dims` are the normalised dimensions. With u = g weight:
+//   dx = rstd (u - x rstd^2 average(u x)), dweight = sum of g x rstd
+void rms_norm_gradients(const Tensor& g, const Tensor& x, const Tensor& weight,
+                        const WeightForm& form, double eps, const std::vector<int64_t>& dims,
+                        Gradients& d) {
+  const PolicyScope inside(nullptr);
+  const DType dtype = arguments::statistics_dtype(x);
+  const Tensor wide_g = cast(g, dtype), wide_x = cast(x, dtype);
+  const Tensor rstd = rsqrt(add(mean(square(wide_x), dims, true), eps));
+  if (d.wanted(0)) {
+    const Tensor u = weight.defined() ? mul(wide_g, cast(weight, dtype)) : wide_g;
+    const Tensor pull = mul(mean(mul(u, wide_x), dims, true), square(rstd));
+    d[0] = cast(mul(rstd, sub(u, mul(wide_x, pull))), x.dtype());
+  }
+  if (!d.wanted(1)) return;
+  const Tensor each = mul(mul(wide_g, wide_x), rstd);
+  const int64_t columns = form.shape.numel(), rows = columns > 0 ? x.numel() / columns : 0;
+  d[1] = cast(reshape(sum(reshape(each, {rows, columns}), {0}), form.shape), form.dtype);
+}
+
+void check_rms_norm(const Tensor& x, const Shape& normalized, const Tensor& weight) {
+  const int count = normalized.ndim(), first = x.ndim() - count;
+  bool fits = count > 0 && first >= 0;
+  for (int i = 0; fits && i < count; ++i) fits = x.shape()[first + i] == normalized[i];
+  if (!fits)
+    fail("rms_norm: the last sizes differ; got {}, want them to be {}", x.shape(), normalized);
+  if (!weight.defined()) return;
+  arguments::floating("rms_norm", "weight", weight);
+  if (weight.shape() != normalized)
+    fail("rms_norm: the weight's shape differs; got {}, want {}", weight.shape(), normalized);
+}
+
+}  // namespace
+
 Tensor rms_norm(const Tensor& input, const Shape& normalized_shape, const Tensor& scale,
                 std::optional<double> eps) {
   Tensor x = input, weight = scale;
   arguments::floating("rms_norm", "x", x);
-  const int count = normalized_shape.ndim(), first = x.ndim() - count;
-  bool fits = count > 0 && first >= 0;
-  for (int i = 0; fits && i < count; ++i) fits = x.shape()[first + i] == normalized_shape[i];
-  check(fits, "rms_norm: wrong last sizes; got {}, want {} at the end", x.shape(),
-        normalized_shape);
-  check(!weight.defined() || weight.shape() == normalized_shape,
-        "rms_norm: the weight's shape differs; got {}, want {}",
-        weight.defined() ? weight.shape() : Shape{}, normalized_shape);
-  std::vector<int64_t> dims;
-  for (int i = first; i < x.ndim(); ++i) dims.push_back(i);
+  check_rms_norm(x, normalized_shape, weight);
   apply_policy(Op::rms_norm, {&x, &weight});
-  const PolicyScope inside(nullptr);
-  const Tensor wide = cast(x, arguments::statistics_dtype(x));
-  const Tensor power = mean(square(wide), dims, true);
-  const double spacing = wide.dtype() == DType::f64 ? 0x1p-52 : 0x1p-23;
-  const Tensor y = mul(wide, rsqrt(add(power, eps.value_or(spacing))));
-  return cast(weight.defined() ? mul(y, cast(weight, y.dtype())) : y, x.dtype());
+  const DType statistics = arguments::statistics_dtype(x);
+  const double added = eps.value_or(statistics == DType::f64 ? 0x1p-52 : 0x1p-23);
+  const int64_t columns = normalized_shape.numel();
+  const Shape rows = {columns > 0 ? x.numel() / columns : 0, columns};
+  const Tensor rstd = empty({rows[0]}, {statistics, x.device()});
+  const Tensor y = empty(x.shape(), {x.dtype(), x.device()});
+  kernels::on(x.device())
+      .rms_norm(as_rows(y, rows).view(), rstd.view(), as_rows(x, rows).view(), flat(weight).view(),
+                added);
+  const int dims = normalized_shape.ndim();
+  if (op_recorder) [[unlikely]]
+    note_op("rms_norm", {x, weight}, {y}, {{"dims", dims}, {"eps", added}});
+  return record(y, "rms_norm", {x, weight},
+                twice([x = SavedInput(x), rstd = Saved(rstd), rows, dims, added,
+                       weight = x.requires_grad() ? SavedInput(weight) : SavedInput(),
+                       form = weight.defined() ? weight.shape() : Shape{},
+                       dtype = weight.defined() ? weight.dtype() : DType::f32](const Tensor& g,
+                                                                               Gradients& d) {
+                  const Tensor values = x, factors = weight;
+                  if (grad_enabled()) {
+                    std::vector<int64_t> last;
+                    for (int i = values.ndim() - dims; i < values.ndim(); ++i) last.push_back(i);
+                    return rms_norm_gradients(g, values, factors, {form, dtype}, added, last, d);
+                  }
+                  const Tensor dx = empty(values.shape(), {values.dtype(), g.device()});
+                  Tensor dweight;
+                  if (d.wanted(1)) dweight = empty({rows[1]}, {dtype, g.device()});
+                  kernels::on(g.device())
+                      .rms_norm_backward(as_rows(dx, rows).view(), dweight.view(),
+                                         as_rows(g, rows).view(), as_rows(values, rows).view(),
+                                         rstd.get().view(), flat(factors).view());
+                  d[0] = dx;
+                  if (dweight.defined()) d[1] = untracked::reshape(dweight, form);
+                }));
 }
 
 }  // namespace booster

@@ -1,5 +1,6 @@
 #include "core/nn/models/decoder.h"
 
+#include "core/nn/documents.h"
 #include "core/nn/functional.h"
 #include "core/nn/key_value_cache.h"
 #include "core/tensor/token_layout.h"
@@ -49,6 +50,10 @@ void check_sizes(const std::string& name, const DecoderOptions& o) {
         "{}: heads of keys do not divide those of queries; got {} (num_key_value_heads) and {} "
         "(num_attention_heads)",
         name, *o.num_key_value_heads, *o.num_attention_heads);
+  if (o.document_end)
+    check(*o.document_end >= 0 && *o.document_end < *o.vocab_size,
+          "{}: document_end is no token; got {}, want 0 to {}", name, *o.document_end,
+          *o.vocab_size - 1);
   check_rotary_size(*o.head_dim);
   check_rotary(o.rotary);
 }
@@ -103,12 +108,17 @@ Tensor DecoderAttention::forward(const Tensor& x) {
 Tensor DecoderAttention::attended(const Tensor& q, const Tensor& k, const Tensor& v) const {
   const int64_t tokens = q.size(2);
   KeyValueCache* cache = current_cache();
-  const RotaryTables tables =
+  const Tensor documents = cache ? Tensor() : current_documents();
+  RotaryTables tables =
       rotary_->tables(cache ? cache->length() : first_token(tokens), tokens, q.device());
+  if (documents.defined()) tables = tables_at(tables, document_positions(documents));
   const Tensor turned_q = rotate(q, tables), turned_k = rotate(k, tables);
   if (cache) return cache->attend(layer_, turned_q, turned_k, v, window_);
   return attention(turned_q, turned_k, v,
-                   {.dropout = training() ? dropout_ : 0, .causal = true, .window = window_});
+                   {.dropout = training() ? dropout_ : 0,
+                    .causal = true,
+                    .window = window_,
+                    .documents = documents});
 }
 
 DecoderMlp::DecoderMlp(const DecoderOptions& options)
@@ -139,7 +149,8 @@ DecoderStack::DecoderStack(const std::string& name, const DecoderOptions& option
     : Module("DecoderStack"),
       embed_tokens(add<Embedding>("embed_tokens", *options.vocab_size, *options.hidden_size)),
       layers(add<Sequential>("layers")),
-      norm(add<RMSNorm>("norm", *options.hidden_size, {.eps = options.rms_norm_eps})) {
+      norm(add<RMSNorm>("norm", *options.hidden_size, {.eps = options.rms_norm_eps})),
+      document_end_(options.document_end) {
   const auto rotary = std::make_shared<const Rotary>(*options.head_dim, options.rotary);
   for (int64_t i = 0; i < *options.num_hidden_layers; ++i)
     layers.append(Model(std::make_shared<DecoderBlock>(name, options, i, rotary)));
@@ -158,6 +169,7 @@ Tensor DecoderStack::forward_links(const Tensor& x, int first, int last) {
   check(first > 0 || (x.ndim() == 2 && !is_floating(x.dtype())),
         "decoder: wrong input; got {} of {}, want ids of tokens (n, tokens), whole numbers",
         x.shape(), name_of(x.dtype()));
+  const DocumentScope documents(first == 0 ? x : Tensor(), document_end_);
   Tensor y = first == 0 ? embed_tokens(x) : x;
   for (int i = std::max(first, 1); i < std::min(last, end); ++i) y = layers[i - 1](y);
   return last > end ? norm(y) : y;
@@ -189,7 +201,9 @@ Tensor Decoder::forward_links(const Tensor& x, int first, int last) {
   Tensor y = model.run_links(x, first, last);
   if (last < link_count()) return y;
   if (KeyValueCache* cache = current_cache()) y = last_token(y, *cache);
-  return lm_head_ ? (*lm_head_)(y) : linear(y, model.embed_tokens.weight);
+  if (!training()) return lm_head_ ? (*lm_head_)(y) : linear(y, model.embed_tokens.weight);
+  if (lm_head_ && lm_head_->must_be_called()) return (*lm_head_)(y);
+  return linear_on_use(y, head_weight());
 }
 
 namespace {

@@ -40,7 +40,7 @@ class DecoderMlp : public Module {
   Linear &gate_proj, &up_proj, &down_proj;
 
  private:
-  Tensor forward(const Tensor& x) override { return down_proj(silu(gate_proj(x)) * up_proj(x)); }
+  Tensor forward(const Tensor& x) override { return down_proj(swiglu(gate_proj(x), up_proj(x))); }
 };
 
 class DecoderBlock : public Module {
@@ -69,6 +69,8 @@ class DecoderStack : public Module {
  private:
   Tensor forward(const Tensor& ids) override { return forward_links(ids, 0, link_count()); }
   Tensor forward_links(const Tensor& x, int first, int last) override;
+
+  std::optional<int64_t> document_end_;
 };
 
 class Decoder : public Module {

@@ -1,5 +1,6 @@
 #include "core/nn/models/gpt2.h"
 
+#include "core/nn/documents.h"
 #include "core/nn/functional.h"
 #include "core/nn/key_value_cache.h"
 
@@ -18,6 +19,10 @@ void check_sizes(const Gpt2Options& options) {
   check(positive,
         "gpt2: sizes must be positive; got vocab_size {}, n_positions {}, n_embd {}, n_layer {}",
         options.vocab_size, options.n_positions, *options.n_embd, *options.n_layer);
+  if (options.document_end)
+    check(*options.document_end >= 0 && *options.document_end < options.vocab_size,
+          "gpt2: document_end is no token; got {}, want 0 to {}", *options.document_end,
+          options.vocab_size - 1);
   check(*options.n_head > 0 && *options.n_embd % *options.n_head == 0,
         "gpt2: heads do not divide the features; got {} heads of {}", *options.n_head,
         *options.n_embd);
@@ -53,7 +58,8 @@ Tensor Gpt2Attention::forward(const Tensor& x) {
     return resid_dropout(c_proj(flatten(transpose(y, 1, 2), 2)));
   }
   const double drop = training() ? attn_pdrop_ : 0;
-  return resid_dropout(c_proj(attention_packed(heads, {.dropout = drop, .causal = true})));
+  return resid_dropout(c_proj(attention_packed(
+      heads, {.dropout = drop, .causal = true, .documents = current_documents()})));
 }
 
 Gpt2Mlp::Gpt2Mlp(const Gpt2Options& options)
@@ -87,7 +93,8 @@ Gpt2Transformer::Gpt2Transformer(const Gpt2Options& options)
       wpe(add<Embedding>("wpe", options.n_positions, *options.n_embd)),
       drop(add<Dropout>("drop", options.embd_pdrop)),
       h(add<Sequential>("h")),
-      ln_f(add<LayerNorm>("ln_f", *options.n_embd)) {
+      ln_f(add<LayerNorm>("ln_f", *options.n_embd)),
+      document_end_(options.document_end) {
   for (int64_t i = 0; i < *options.n_layer; ++i) {
     auto block = std::make_shared<Gpt2Block>(options, i);
     each_block_.push_back(block.get());
@@ -113,12 +120,15 @@ Tensor Gpt2Transformer::embedded(const Tensor& ids) {
   check(end <= positions, "gpt2: more tokens than positions; got {}, want at most {} (n_positions)",
         end, positions);
   if (cache) return wte(ids) + wpe(cache->positions(ids.size(1), ids.device()));
-  const Tensor places = wpe(arange(end, {DType::i64, ids.device()}));
+  const Tensor documents = current_documents();
+  const Tensor places = documents.defined() ? wpe(document_positions(documents))
+                                            : wpe(arange(end, {DType::i64, ids.device()}));
   return drop(wte(ids) + places);
 }
 
 // Keeps the residual stream's parts separate within these links and sums them at the end.
 Tensor Gpt2Transformer::forward_links(const Tensor& x, int first, int last) {
+  const DocumentScope documents(first == 0 ? x : Tensor(), document_end_);
   ResidualStream stream{first == 0 ? embedded(x) : x, {}};
   const int norm = link_count() - 1;
   for (int i = std::max(first, 1); i < std::min(last, norm); ++i) {
@@ -157,7 +167,7 @@ Tensor Gpt2::forward_links(const Tensor& x, int first, int last) {
   Tensor y = transformer.run_links(x, first, last);
   if (last < link_count()) return y;
   if (KeyValueCache* cache = current_cache()) y = last_token(y, *cache);
-  return linear(y, transformer.wte.weight);
+  return training() ? linear_on_use(y, transformer.wte.weight) : linear(y, transformer.wte.weight);
 }
 
 namespace {

@@ -72,6 +72,7 @@ class Gpt2Transformer : public Module {
   Tensor forward_links(const Tensor& x, int first, int last) override;
   Tensor embedded(const Tensor& ids);
   std::vector<Gpt2Block*> each_block_;
+  std::optional<int64_t> document_end_;
 };
 
 class Gpt2 : public Module {

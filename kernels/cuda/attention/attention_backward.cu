@@ -156,14 +156,14 @@ void backward(const AttentionTensors& tensors, const Scores<C>& scores) {
 }  // namespace
 
 void attention_backward(View dq, View dk, View dv, View g, View q, View k, View v, View out,
-                        View log_sum, View mask, double scale, bool causal, double dropout,
+                        View log_sum, View mask, double scale, VisibleKeys visible, double dropout,
                         RandomPosition position) {
   const AttentionTensors tensors = {q, k, v, out, log_sum, mask, g, dq, dk, dv};
   if (fits_tiles(tensors))
-    return tile_attention_backward(tensors, scale, causal, dropout, position);
+    return tile_attention_backward(tensors, scale, visible.causal, dropout, position);
   visit_compute(q.dtype, [&](auto* compute) {
     using C = __typeof__(*compute + 0);
-    backward(tensors, Scores<C>(tensors, scale, causal, dropout, position));
+    backward(tensors, Scores<C>(tensors, scale, visible.causal, dropout, position));
   });
 }
 

@@ -114,13 +114,13 @@ void forward(const AttentionTensors& x, const Scores<C>& scores) {
 
 }  // namespace
 
-void attention(View out, View log_sum, View q, View k, View v, View mask, double scale, bool causal,
-               double dropout, RandomPosition position) {
+void attention(View out, View log_sum, View q, View k, View v, View mask, double scale,
+               VisibleKeys visible, double dropout, RandomPosition position) {
   const AttentionTensors tensors = {q, k, v, out, log_sum, mask};
-  if (fits_tiles(tensors)) return tile_attention(tensors, scale, causal, dropout, position);
+  if (fits_tiles(tensors)) return tile_attention(tensors, scale, visible.causal, dropout, position);
   visit_compute(q.dtype, [&](auto* compute) {
     using C = __typeof__(*compute + 0);
-    forward(tensors, Scores<C>(tensors, scale, causal, dropout, position));
+    forward(tensors, Scores<C>(tensors, scale, visible.causal, dropout, position));
   });
 }
 

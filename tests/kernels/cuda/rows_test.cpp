@@ -64,6 +64,23 @@ void compare_layer_norm_backward(const RowCase& one) {
       {}, 1 + one.rows / 4.0);
 }
 
+void compare_rms_norm(const RowCase& one) {
+  const auto optional = [&](const View& view) { return one.absent ? View{} : view; };
+  compare_all({one.result(one.other), one.per_row()}, {one.drawn(one.dtype, 1), one.parameter(2)},
+              [&](const Table& table, const Views& out, const Views& in) {
+                table.rms_norm(one.matrix(out[0]), out[1], one.matrix(in[0]), optional(in[1]), 1e-3);
+              });
+  const Plain per_row = random(wide(one.dtype), {one.rows}, one.seed);
+  compare_all({one.result(one.other), unwritten(wide(one.dtype), {one.columns})},
+              {one.drawn(one.other, 1), one.drawn(one.dtype, 2), per_row, one.parameter(3)},
+              [&](const Table& table, const Views& out, const Views& in) {
+                table.rms_norm_backward(one.matrix(out[0]), one.seed % 3 ? out[1] : View{},
+                                        one.matrix(in[0]), one.matrix(in[1]), in[2],
+                                        optional(in[3]));
+              },
+              {}, 1 + one.rows / 4.0);
+}
+
 void compare_gelu(const RowCase& one, bool tanh_form) {
   const auto optional = [&](const View& view) { return one.absent ? View{} : view; };
   compare(one.result(one.other), {one.drawn(one.dtype, 1), one.parameter(2)},
@@ -138,6 +155,24 @@ TEST_CASE("GPU: layer norm, also of a residual sum, agrees with the CPU" * on_gp
 
 TEST_CASE("GPU: the gradients of layer norm agree with the CPU" * on_gpu()) {
   for_each_size(compare_layer_norm_backward);
+}
+
+TEST_CASE("GPU: rms norm and its gradients agree with the CPU" * on_gpu()) {
+  for_each_size(compare_rms_norm);
+}
+
+TEST_CASE("GPU: the rotation of pairs agrees with the CPU" * on_gpu()) {
+  const std::vector<int64_t> shape = {2, 3, 50, 14}, by_token = {50 * 3 * 14, 14, 3 * 14, 1};
+  for (const DType dtype : floating_dtypes)
+    for (const bool back : {false, true}) {
+      CAPTURE(std::string(name_of(dtype)));
+      compare(unwritten(dtype, shape),
+              {random(dtype, shape, by_token, 1), random(DType::f32, {2, 50, 7}, {0, 7, 1}, 2),
+               random(DType::f32, {2, 50, 7}, 3)},
+              [&](const Table& table, const View& out, const Views& in) {
+                table.rotary(out, in[0], in[1], in[2], back);
+              });
+    }
 }
 
 TEST_CASE("GPU: GELU of a biased row and its gradients agree with the CPU" * on_gpu()) {

@@ -1,0 +1,33 @@
+#include "core/tensor/computed_on_use.h"
+
+#include "core/tensor/absence.h"
+
+namespace booster {
+
+Tensor computed_on_use(const Shape& shape, const TensorOptions& options,
+                       std::shared_ptr<const Recipe> recipe) {
+  const LazyInit without_memory;
+  const Tensor x = empty(shape, options);
+  if (x.numel() == 0) return x;
+  const auto write = [recipe](const Tensor& to) {
+    if (to.dtype() == recipe->dtype()) return recipe->write(to);
+    const Tensor computed = empty(to.shape(), {recipe->dtype(), to.device()});
+    recipe->write(computed);
+    Tensor(to).copy_(computed);
+  };
+  Absence& absence = *x.body()->storage->absence;
+  absence.compute_on_use(std::move(recipe), x.shape().back(), write_on_use(x, write));
+  return x;
+}
+
+std::shared_ptr<const Recipe> recipe_of(const Tensor& x) {
+  if (!x.defined() || has_memory(x)) return nullptr;
+  const Storage& storage = *x.body()->storage;
+  const ComputedOnUse* computed = storage.absence->computed();
+  const bool is_all = x.is_contiguous() && x.bytes() == storage.bytes;
+  if (!computed || !is_all || x.ndim() == 0 || x.shape().back() != computed->columns)
+    return nullptr;
+  return computed->recipe;
+}
+
+}  // namespace booster

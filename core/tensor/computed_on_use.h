@@ -1,0 +1,29 @@
+// Tensors that are computed when something first reads them, such as the logits of a language
+// model. Shape and dtype are known at once. Code that can do without the whole tensor asks for the
+// recipe first; for all other code it becomes an ordinary tensor.
+#pragma once
+
+#include "core/tensor/tensor.h"
+
+#include <memory>
+
+namespace booster {
+
+// How a tensor is computed.
+class Recipe {
+ public:
+  virtual ~Recipe() = default;
+  // Returns the dtype of what `write` computes.
+  virtual DType dtype() const = 0;
+  // Writes the values into y, dense, of that dtype and of the tensor's shape.
+  virtual void write(const Tensor& y) const = 0;
+};
+
+// Off the tape. The values are the recipe's, converted to `dtype`.
+Tensor computed_on_use(const Shape& shape, const TensorOptions& options,
+                       std::shared_ptr<const Recipe> recipe);
+// Returns the recipe of x as long as nothing has read or written it; else null. Works for views
+// that only split or merge dimensions before the last.
+std::shared_ptr<const Recipe> recipe_of(const Tensor& x);
+
+}  // namespace booster
