@@ -241,7 +241,7 @@ struct AttentionOptions {
   Tensor mask = {};
   double dropout = 0;   // of the probabilities; in training only
   bool causal = false;  // query i sees keys 0 ... i
-  int64_t window = 0;   // with causal: of these, only the last `window`; 0: all
+  int64_t window = 0;   // with causal: query i sees only the last `window` of these; 0: all
   // With causal: of these, only those of the query's document, for texts packed one after another:
   // an id for each token, (batch, tokens) i64, the same for all tokens of a document.
   Tensor documents = {};
@@ -256,8 +256,9 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOpt
 // Returns the place of the first token of each token's document, as `documents` of AttentionOptions
 // gives them: i64, (batch, tokens). Waits for a GPU.
 Tensor document_starts(const Tensor& documents);
-// Self-attention of qkv (batch, tokens, 3, heads, head size), the layout that one linear layer
-// writes. Returns (batch, tokens, heads * head size). Copies nothing, forward or backward.
+// Computes self-attention of qkv (batch, tokens, 3, heads, head size), the layout that one linear
+// layer writes. Returns (batch, tokens, heads * head size). It copies nothing, neither forward nor
+// backward.
 Tensor attention_packed(const Tensor& qkv, AttentionOptions options = {});
 
 // --- tables and noise (embedding.cpp, dropout.cpp)

@@ -56,7 +56,7 @@ struct Gpt2Options {
   double resid_pdrop = 0.1;    // after the projections of attention and MLP
   // The id of the token that ends a document, for texts of several (core/nn/documents.h).
   std::optional<int64_t> document_end = {};
-  // Set by the model's name unless given here.
+  // The model's name sets these unless given.
   std::optional<int64_t> n_embd = {};  // features
   std::optional<int64_t> n_layer = {};
   std::optional<int64_t> n_head = {};

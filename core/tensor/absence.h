@@ -51,7 +51,7 @@ struct ComputedOnUse {
   WriteOnUse write;
 };
 
-// Any use is an error until take_memory: the text says so, and what to do.
+// Any use throws this text until take_memory; it includes a remedy.
 struct KeptAway {
   std::string refusal;
 };

@@ -1,5 +1,5 @@
-// How a head is cut into blocks of queries and keys, the working memory of a block, and the terms
-// added to or multiplied into a block of scores: mask, causality, padding, dropout.
+// Blocks of queries and keys of a head, and a block's working memory. Also the terms that are added
+// to or multiplied into its scores: mask, causality, padding, dropout.
 #pragma once
 
 #include "kernels/arguments/visible_keys.h"
@@ -45,7 +45,7 @@ struct Problem {
     return first.as<const int64_t>()[batch * first.strides[0] + query * first.strides[1]];
   }
   bool sees_all_keys() const { return !visible.causal && !visible.first.data; }
-  // Returns whether each query has its own row of bias; otherwise one row serves all queries.
+  // Returns true if each query has its own row of bias; otherwise one row serves all queries.
   bool bias_per_query() const { return !sees_all_keys() || mask.data; }
 };
 
@@ -89,7 +89,7 @@ struct Sizes {
   }
 };
 
-// Calls f with the format in which products of these operands are fastest without losing precision.
+// Calls f with the fastest format for products of these operands that keeps their precision.
 template <class Body>
 KERNEL_FN void visit_format(DType dtype, [[maybe_unused]] bool all_the_same, Body&& f) {
   if (dtype == DType::f64) return f(Plain<double>{});
@@ -143,7 +143,7 @@ void fill_bias(Number* bias, int64_t width, const Problem& problem, const Block&
 }
 
 // Fills keep (block.queries, width) with 0 for dropped probabilities and 1 / (1 - p) for kept ones.
-// Element (batch, head, query, key) of the whole call has its own random number, whatever the
+// Element (batch, head, query, key) of the whole call has its own random number, independent of the
 // blocks.
 template <class Number>
 void fill_keep(Number* keep, int64_t width, const Problem& problem, const Block& block,

@@ -103,7 +103,7 @@ Tensor product_now(const Tensor& rows, const Tensor& weight, const Tensor& bias)
 
 enum class Computed : uint8_t { now, on_use };
 
-// For a whole weight, or for this rank's part.
+// Applies a whole weight, or this rank's part.
 Tensor linear_here(const Tensor& given_x, const Tensor& given_weight, const Tensor& given_bias,
                    Computed when = Computed::now) {
   Tensor x = given_x, weight = given_weight, bias = given_bias;

@@ -88,7 +88,8 @@ namespace {
 Tensor first_keys(const AttentionOptions& options, int64_t batch, int64_t queries, int64_t keys,
                   Device device) {
   const Tensor& documents = options.documents;
-  check(options.window >= 0, "attention: window; got {}, want 0 or more", options.window);
+  check(options.window >= 0, "attention: window is out of range; got {}, want 0 or more",
+        options.window);
   const bool has_window = options.window > 0 && options.window < keys;
   if (options.window > 0 || documents.defined())
     check(options.causal, "attention: a window and documents want causal = true");
@@ -137,8 +138,8 @@ Tensor settle_visible_keys(AttentionOptions& options, const Tensor& q, int64_t q
   return {};
 }
 
-// Attention with fewer heads of keys: one call for the first head of queries of each, one for the
-// second, and so on. Nothing is copied but the result.
+// Computes attention with fewer heads of keys: one call for the first head of queries of each, one
+// for the second, and so on. It copies only the result.
 Tensor attention_of(const Tensor& q, const Tensor& k, const Tensor& v,
                     const AttentionOptions& options, const Tensor& first);
 
