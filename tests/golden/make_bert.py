@@ -10,12 +10,12 @@ compares outputs.
 
 Versions that made the committed files: PyTorch 2.15.0, transformers 5.24.0 (CPU).
 
-NAME/model.safetensors and NAME/config.json are what save_pretrained writes. NAME/expected.safetensors
-holds, computed in double without dropout: "input" (n, 3, tokens), the planes ids, token types and
-attention mask; "output" for it, "plain" for its ids alone, "half" for it in bfloat16; "labels",
-"loss", "gradient.NAME" (stored in f32) and the "losses" of ten steps of AdamW. A BertModel has
-"features" (last_hidden_state) too, and no labels. The input of "texts" is what Hugging Face's tokenizers
-make of the pairs below with tests/golden/text/bert.json.
+NAME/model.safetensors and NAME/config.json are what save_pretrained writes.
+NAME/expected.safetensors holds, computed in double without dropout: "input" (n, 3, tokens), the
+planes ids, token types and attention mask; "output" for it, "plain" for its ids alone, "half" for
+it in bfloat16; "labels", "loss", "gradient.NAME" (stored in f32) and the "losses" of ten steps of
+AdamW. A BertModel has "features" (last_hidden_state) too, and no labels. The input of "texts" is
+what Hugging Face's tokenizers make of the pairs below with tests/golden/text/bert.json.
 """
 import argparse
 import json
@@ -32,7 +32,8 @@ SIZES = dict(vocab_size=40, hidden_size=16, intermediate_size=24, num_hidden_lay
              num_attention_heads=4, max_position_embeddings=16)
 LABELS = {0: "bad", 1: "fair", 2: "good"}
 HERE = pathlib.Path(__file__).parent
-PAIRS = [("Hello, world!", "The quick brown fox jumps."), ("One", "two three"), ("Über naïve 漢字", "")]
+PAIRS = [("Hello, world!", "The quick brown fox jumps."), ("One", "two three"),
+         ("Über naïve 漢字", "")]
 # name: (class, options)
 CASES = {
     "base": ("BertModel", dict(hidden_act="relu", layer_norm_eps=1e-5)),

@@ -142,11 +142,16 @@ Tensor BertSelfAttention::forward(const Tensor& x) {
     return transpose(reshape(projected, {projected.size(0), projected.size(1), -1, head_size_}), 1,
                      2);
   };
-  const Tensor& seen = seen_tokens();
-  const Tensor mask = seen.defined() ? reshape(seen, {seen.size(0), 1, 1, seen.size(1)}) : Tensor();
-  const Tensor y = attention(heads_of(query(x)), heads_of(key(x)), heads_of(value(x)),
-                             {.mask = mask, .dropout = training() ? dropout_ : 0});
-  return flatten(transpose(y, 1, 2), 2);
+  const Tensor q = heads_of(query(x)), k = heads_of(key(x)), v = heads_of(value(x));
+  AttentionOptions options = {.dropout = training() ? dropout_ : 0};
+  if (const Tensor& seen = seen_tokens(); seen.defined()) {
+    check(
+        seen.size(1) == k.size(2),
+        "bert: padding in ring_attn: attention gets the keys of one rank at a time; want texts of "
+        "one length without mask_padding, or sequence_parallelism_mode all_to_all");
+    options.mask = reshape(seen, {seen.size(0), 1, 1, seen.size(1)});
+  }
+  return flatten(transpose(attention(q, k, v, std::move(options)), 1, 2), 2);
 }
 
 BertBranchEnd::BertBranchEnd(const BertOptions& options, int64_t in, int64_t head_size)

@@ -57,7 +57,8 @@ FileForm bert_form(const Parts& parts) {
 
 }  // namespace
 
-// A plan of the vocabulary also cuts the logits: they share the words' weight.
+// "*" stands for dots too, so the last row is also attention's output. A plan of the vocabulary
+// also cuts the logits: they share the words' weight.
 ModuleTraits Bert::traits() const {
   const LayerPlan column = {.style = SplitStyle::column}, row = {.style = SplitStyle::row};
   TensorPlan plan;
@@ -65,7 +66,6 @@ ModuleTraits Bert::traits() const {
     for (const auto& [layer, style] : {std::pair{"attention.self.query", column},
                                        {"attention.self.key", column},
                                        {"attention.self.value", column},
-                                       {"attention.output.dense", row},
                                        {"intermediate.dense", column},
                                        {"output.dense", row}})
       plan.push_back({std::string("bert.encoder.layer.*.") + layer, style});
