@@ -44,6 +44,7 @@
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "core/data/datasets/datasets.h"
+#include "core/data/datasets/masked_tokens.h"
 #include "core/data/transforms/transforms.h"
 #include "core/nn/functional.h"
 #include "core/nn/generate.h"

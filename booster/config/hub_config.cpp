@@ -1,7 +1,9 @@
 #include "booster/config/hub_config.h"
 
+#include "booster/config/encoder_models.h"
 #include "booster/config/pretrained.h"
 #include "booster/config/registry.h"
+#include "core/nn/models/bert.h"
 #include "core/nn/models/decoder.h"
 #include "core/nn/models/gpt2.h"
 #include "core/nn/rotary.h"
@@ -22,6 +24,7 @@ const Names& known_types() {
   static const Names types = [] {
     Names names = models::decoder_names();
     names.emplace_back("gpt2");
+    names.emplace_back("bert");
     return names;
   }();
   return types;
@@ -36,6 +39,7 @@ const Names passing_keys = {"_attn_implementation_autoset",
                             "attn_implementation",
                             "bos_token_id",
                             "chunk_size_feed_forward",
+                            "directionality",
                             "do_sample",
                             "dtype",
                             "eos_token_id",
@@ -52,6 +56,11 @@ const Names passing_keys = {"_attn_implementation_autoset",
                             "output_hidden_states",
                             "output_past",
                             "pad_token_id",
+                            "pooler_fc_size",
+                            "pooler_num_attention_heads",
+                            "pooler_num_fc_layers",
+                            "pooler_size_per_head",
+                            "pooler_type",
                             "prefix",
                             "pretraining_tp",
                             "problem_type",
@@ -100,13 +109,24 @@ class Sorter {
  private:
   void sort(const JsonValue& value) {
     const std::string& key = value.key;
+    if (type_ == "bert") return sort_bert(value);
     if (key == "sliding_window" || key == "use_sliding_window") return sort_window();
     if (key == "layer_types") return sort_layer_types(value);
     if (key == "rope_parameters" || key == "rope_scaling") return sort_rope(value);
     if (key == "tie_word_embeddings" && type_ == "gpt2") return require(value, {"true"});
+    sort_plain(value);
+  }
+
+  void sort_bert(const JsonValue& value) {
+    if (const auto option = bert_option_of(value, file_)) return add(*option, option->key);
+    sort_plain(value);
+  }
+
+  void sort_plain(const JsonValue& value) {
+    const std::string& key = value.key;
+    if (is_option(type_, key)) return add(value, key);
     if (const auto fixed = fixed_values.find(key); fixed != fixed_values.end())
       return require(value, fixed->second);
-    if (is_option(type_, key)) return add(value, key);
     const bool passes = std::ranges::find(passing_keys, key) != passing_keys.end();
     if (!passes && !is_nothing(value)) refuse_key(value);
   }
@@ -315,10 +335,11 @@ std::string config_json_of(const Model& model) {
   const Module& module = model.module();
   const auto* decoder = dynamic_cast<const models::Decoder*>(&module);
   const auto* gpt2 = dynamic_cast<const models::Gpt2*>(&module);
-  check(decoder || gpt2,
-        "save_pretrained: no config.json is known for a {}; want gpt2 or one of {}", module.kind(),
-        fmt::join(models::decoder_names(), ", "));
-  OrderedJson config = decoder ? config_of(*decoder) : config_of(*gpt2);
+  const auto* bert = dynamic_cast<const models::Bert*>(&module);
+  check(decoder || gpt2 || bert,
+        "save_pretrained: no config.json is known for a {}; want one of {}", module.kind(),
+        fmt::join(known_types(), ", "));
+  OrderedJson config = decoder ? config_of(*decoder) : gpt2 ? config_of(*gpt2) : config_of(*bert);
   config["torch_dtype"] = torch_name_of(model.parameters()[0].tensor.dtype());
   return config.dump(2) + "\n";
 }

@@ -1,6 +1,7 @@
 #include "booster/config/options/options.h"
 #include "booster/config/builtins.h"
 #include "booster/config/decoder_models.h"
+#include "booster/config/encoder_models.h"
 #include "core/nn/models.h"
 
 namespace booster {
@@ -124,6 +125,7 @@ std::vector<ModelEntry> built_in_models() {
   for (const auto& name : models::vit_names()) entries.push_back(vit(name));
   for (const auto& name : models::gpt2_names()) entries.push_back(gpt2(name));
   for (auto& entry : decoder_entries()) entries.push_back(std::move(entry));
+  entries.push_back(bert_entry());
   entries.push_back(resnet20());
   entries.push_back(mlp());
   return entries;

@@ -41,9 +41,41 @@ OptionValues values_of(const RegistryEntry<Model>& entry, const JsonValue& given
   return OptionValues(values);
 }
 
-Model made_of(const JsonValue& config, const std::string& file) {
-  const HubConfig known = hub_config(config, file);
+// Puts options that a program gives in the place of those of a config.json.
+void replace_options(JsonValue& options, const RegistryEntry<Model>& entry,
+                     const nlohmann::json& given) {
+  OptionTable known = entry.options;
+  for (JsonValue value : parse_json(given.dump(), "from_pretrained: options").items) {
+    std::vector<std::string> names;
+    for (const Option& option : known) names.push_back(option.name);
+    check(std::ranges::find(names, value.key) != names.end(),
+          "from_pretrained: a {} has no such option; got {}{}", entry.name, value.key,
+          legal_names(value.key, names));
+    value.origin = "from_pretrained: options";
+    std::erase_if(options.items, [&](const JsonValue& one) { return one.key == value.key; });
+    options.items.push_back(std::move(value));
+  }
+}
+
+// Removes the keys that options in other forms replace.
+void drop_replaced(JsonValue& config, const nlohmann::json& given) {
+  for (const auto& [key, option] : {std::pair{"architectures", "architecture"},
+                                    {"id2label", "id2label"},
+                                    {"id2label", "num_labels"}})
+    if (given.contains(option))
+      std::erase_if(config.items, [&](const JsonValue& one) { return one.key == key; });
+}
+
+bool asks_for_a_head(const nlohmann::json& options) {
+  return options.contains("architecture") || options.contains("num_labels") ||
+         options.contains("id2label");
+}
+
+Model made_of(JsonValue config, const std::string& file, const nlohmann::json& given = {}) {
+  drop_replaced(config, given);
+  HubConfig known = hub_config(config, file);
   const RegistryEntry<Model>& entry = model_registry().find(known.type);
+  if (!given.empty()) replace_options(known.options, entry, given);
   try {
     return entry.make(values_of(entry, known.options, file));
   } catch (const Error& error) {
@@ -69,6 +101,13 @@ Model model_of_config(const fs::path& config_json) {
 }
 
 Model from_pretrained(const fs::path& folder, DType dtype) {
+  return from_pretrained(folder, PretrainedOptions{.dtype = dtype});
+}
+
+Model from_pretrained(const fs::path& folder, const PretrainedOptions& options) {
+  const DType dtype = options.dtype;
+  check(options.options.is_object() || options.options.empty(),
+        "from_pretrained: options; got {}, want an object", options.options.dump());
   check(is_floating(dtype), "from_pretrained: dtype; got {}, want a floating one", name_of(dtype));
   const fs::path config = folder / "config.json";
   if (!is_there(config))
@@ -76,10 +115,12 @@ Model from_pretrained(const fs::path& folder, DType dtype) {
         "from_pretrained: {} holds no config.json; want a folder of Hugging Face's "
         "transformers",
         folder.string());
-  Model model = model_of_config(config);
+  Model model = made_of(read_json(config, config_limits, ErrorKind::data), config.string(),
+                        options.options);
   if (dtype != DType::f32) model->to(dtype);
   const StartWeights result = load_start_weights(model, folder);
-  if (!result.fresh.empty() || !result.unused.empty())
+  const bool may_be_new = asks_for_a_head(options.options);
+  if ((!result.fresh.empty() && !may_be_new) || !result.unused.empty())
     fail_data("from_pretrained: {} does not fit the model of its config.json: {}", folder.string(),
               result.to_string());
   return model;

@@ -9,24 +9,36 @@
 #include "booster/training/boosted.h"
 #include "core/nn/module.h"
 
+#include <nlohmann/json.hpp>
+
 #include <filesystem>
 #include <string>
 
 namespace booster {
 
-// Makes the model that the folder's config.json describes (model_type gpt2, llama, mistral, qwen2
-// or qwen3) and loads the folder's weights into it: one safetensors file, or several with an index.
-// Parameters get `dtype`; files of any floating dtype are converted once. Throws an error of kind
-// data that names the file and the key for a model_type or an option that is not supported, and for
-// weights that are missing or have other shapes.
+struct PretrainedOptions {
+  DType dtype = DType::f32;
+  // Options of the model, by their names in a config, that replace those of config.json:
+  //   {{"architecture", "BertForSequenceClassification"}, {"num_labels", 3}}
+  // A head that the folder lacks, or has for other labels, gets new weights if these name an
+  // architecture, num_labels or id2label.
+  nlohmann::json options = nlohmann::json::object();
+};
+
+// Makes the model that the folder's config.json describes (model_type bert, gpt2, llama, mistral,
+// qwen2 or qwen3) and loads the folder's weights into it: one safetensors file, or several with an
+// index. Parameters get `dtype`; files of any floating dtype are converted once. Throws an error of
+// kind data that names the file and the key for a model_type or an option that is not supported,
+// and for weights that are missing or have other shapes.
 Model from_pretrained(const std::filesystem::path& folder, DType dtype = DType::f32);
+Model from_pretrained(const std::filesystem::path& folder, const PretrainedOptions& options);
 
 // Returns the model that a config.json describes, with new weights.
 Model model_of_config(const std::filesystem::path& config_json);
 
 // Writes config.json and model.safetensors into `folder`, which is created if needed; other files
-// there, such as a tokeniser's, stay. The model is a GPT-2 or one of models::decoder. All ranks
-// call it for a boosted model, and rank 0 writes.
+// there, such as a tokeniser's, stay. The model is a bert, a gpt2 or one of models::decoder. All
+// ranks call it for a boosted model, and rank 0 writes.
 void save_pretrained(const BoostedModel& model, const std::filesystem::path& folder);
 void save_pretrained(const Model& model, const std::filesystem::path& folder);
 

@@ -6,6 +6,7 @@
 #include "core/autograd/tape.h"
 #include "core/autograd/tracking.h"
 #include "core/tensor/random/random.h"
+#include "core/tensor/seen_tokens.h"
 #include "core/tensor/token_layout.h"
 
 #include <utility>
@@ -17,11 +18,13 @@ thread_local bool runs_again = false;
 
 using Function = std::function<Tensor(const std::vector<Tensor>&)>;
 
-// Thread state that fn depends on: the next random draw, the random stream, and this rank's tokens.
+// Thread state that fn depends on: the next random draw, the random stream, this rank's tokens, and
+// which tokens attention sees.
 struct Surroundings {
   RandomState state = default_generator().state();
   uint64_t stream = random_stream();
   TokenLayout tokens = token_layout();
+  Tensor seen = seen_tokens();
 
   void restore() const {
     default_generator().set_state(state);
@@ -94,6 +97,7 @@ class CheckpointNode : public Node {
     const Replay replay(first_run_);
     const PolicyScope policy = policy_.scope();
     const SecondRun second;
+    const SeenTokens seen(first_run_.seen);
     return fn_(leaves);
   }
 

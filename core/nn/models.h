@@ -124,8 +124,57 @@ std::vector<std::string> decoder_names();
 // Returns `options` with a value in every optional.
 DecoderOptions decoder_options(const std::string& name, DecoderOptions options = {});
 
-// --- models/resnet.cpp: ResNet-20 for 32 x 32 images (He et al., 2016, section 4.2): three stages
-// of three blocks with 16, 32 and 64 channels and shortcuts without parameters.
+// --- BERT (Devlin et al., 2019): an encoder of texts and its heads, as Hugging Face's BertModel,
+// BertForMaskedLM, BertForSequenceClassification and BertForTokenClassification: same parameter
+// names, initial distributions and results. Names of options are those of Hugging Face's
+// config.json, except for `architecture` and `mask_padding`.
+struct BertOptions {
+  std::string architecture = "BertForMaskedLM";  // one of bert_architectures()
+  int64_t vocab_size = 30522;
+  int64_t hidden_size = 768;
+  int64_t num_hidden_layers = 12;
+  int64_t num_attention_heads = 12;
+  int64_t intermediate_size = 3072;               // of the MLP
+  std::string hidden_act = "gelu";                // one of bert_activations()
+  double hidden_dropout_prob = 0.1;               // of the embeddings' sum and after projections
+  double attention_probs_dropout_prob = 0.1;      // of attention weights
+  std::optional<double> classifier_dropout = {};  // before a classifier; hidden_dropout_prob
+  int64_t max_position_embeddings = 512;          // the longest text, in tokens
+  int64_t type_vocab_size = 2;
+  double initializer_range = 0.02;
+  double layer_norm_eps = 1e-12;
+  int64_t pad_token_id = 0;                // its embedding starts at 0 and stays there; -1: none
+  bool mask_padding = false;               // attention does not see pad_token_id
+  bool add_pooling_layer = true;           // BertModel: return the pooled first token
+  std::optional<int64_t> num_labels = {};  // outputs of a classifier: as many as labels, else 2
+  std::vector<std::string> id2label = {};  // names of the labels
+};
+
+// Takes whole numbers, either token ids (n, tokens) or planes (n, 2 or 3, tokens):
+//   0  token ids, below vocab_size
+//   1  token types, below type_vocab_size: 0 in the first text of a pair, 1 in the second; without
+//      this plane 0
+//   2  1 for tokens that attention sees, 0 for padding; without this plane all, unless mask_padding
+// Positions count from 0. Other positions, masks by pair of tokens and embeddings as input wait for
+// models with named inputs. Padding under a pipeline and in ring_attn does so too, and throws.
+//
+// Returns logits (n, tokens, vocab_size) for BertForMaskedLM, (n, num_labels) for
+// BertForSequenceClassification, (n, tokens, num_labels) for BertForTokenClassification; for
+// BertModel the pooled first token (n, hidden_size), or features (n, tokens, hidden_size) without
+// add_pooling_layer.
+Model bert(BertOptions options = {});
+std::vector<std::string> bert_architectures();
+std::vector<std::string> bert_activations();
+// Returns `options` with num_labels filled in. Throws for an unknown architecture or activation,
+// with the nearest one, and for sizes that do not fit together.
+BertOptions bert_options(BertOptions options = {});
+// Returns texts, which may differ in length, as the three planes that a bert takes. `types` are the
+// token types, of the same lengths; empty: 0.
+Tensor bert_input(const std::vector<std::vector<int32_t>>& tokens,
+                  const std::vector<std::vector<int32_t>>& types = {}, int32_t pad_token_id = 0);
+
+// --- ResNet-20 for 32 x 32 images (He et al., 2016, section 4.2): three stages of three blocks
+// with 16, 32 and 64 channels and shortcuts without parameters.
 struct ResNetOptions {
   int64_t num_classes = 10;
   int64_t in_chans = 3;

@@ -69,5 +69,9 @@ plugin=$(sed -n '/^```cpp$/,/^```$/p' docs/add-a-plugin.md | sed '1d;/^```$/,$d'
 tutorial=$(sed -n '/^```cpp$/,/^```$/p' docs/porting.md | sed '1d;/^```$/,$d')
 [[ $tutorial == "$(cat examples/amp_tutorial/amp_tutorial.cpp)" ]] || complain \
   "docs/porting.md: its first C++ block differs from examples/amp_tutorial/amp_tutorial.cpp"
+classifier=$(sed -n '/^## Encoders$/,/^## /p' docs/language-models.md |
+  sed -n '/^```cpp$/,/^```$/p' | sed '1d;/^```$/,$d')
+[[ $classifier == "$(cat examples/bert_classifier/bert_classifier.cpp)" ]] || complain \
+  "docs/language-models.md: its block in Encoders differs from examples/bert_classifier"
 echo "${#documents[@]} documents"
 ((failures == 0))

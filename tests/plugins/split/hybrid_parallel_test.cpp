@@ -83,10 +83,40 @@ Spread of_decoder(const std::string& name, int64_t blocks, int64_t heads) {
   return spread;
 }
 
-const std::vector<std::string> model_names = {"ViT", "GPT-2", "llama", "qwen3"};
+// As GPT-2, an encoder that normalises after its residual connections. Every second text is of the
+// other type of tokens. Keys' biases are frozen: they move all scores of a query alike, so that
+// their gradients are rounding alone.
+Spread of_bert(int64_t blocks, int64_t heads) {
+  Spread spread = of_gpt2(blocks, heads);
+  spread.name = "BERT";
+  spread.model = [=] {
+    const Model model = models::bert({.vocab_size = 8,
+                                      .hidden_size = 64,
+                                      .num_hidden_layers = blocks,
+                                      .num_attention_heads = heads,
+                                      .intermediate_size = 96,
+                                      .hidden_dropout_prob = 0,
+                                      .attention_probs_dropout_prob = 0,
+                                      .max_position_embeddings = 4,
+                                      .initializer_range = 0.1,
+                                      .layer_norm_eps = 1e-5});
+    for (auto& [name, parameter] : model.parameters())
+      if (name.ends_with("key.bias")) parameter.requires_grad_(false);
+    return model;
+  };
+  spread.input = [ids = spread.input](const Tensor& x) {
+    const Tensor types = cast(greater(narrow(x, 1, 4, 1), 0.0), DType::i64);
+    return stack({ids(x), expand(types, {x.size(0), 4})}, 1);
+  };
+  spread.broken = "bert.embeddings.word_embeddings.weight";
+  return spread;
+}
+
+const std::vector<std::string> model_names = {"ViT", "GPT-2", "llama", "qwen3", "BERT"};
 
 Spread of_model(const std::string& name, int64_t blocks, int64_t heads) {
   if (name == "ViT") return of_vit(blocks);
+  if (name == "BERT") return of_bert(blocks, heads);
   return name == "GPT-2" ? of_gpt2(blocks, heads) : of_decoder(name, blocks, heads);
 }
 
@@ -241,7 +271,29 @@ void check_gpt2(const HybridParallelOptions& options) {
               from_vector(std::vector<int64_t>{16, 3, 9, 1, 3, 3, 12, 0}, {8}));
 }
 
-// Both models with their built-in plans and blocks.
+// With padding and two types of tokens, which ring_attn does not take.
+void check_bert(const HybridParallelOptions& options) {
+  const auto make = [] {
+    return models::bert({.vocab_size = 17,
+                         .hidden_size = 24,
+                         .num_hidden_layers = 2,
+                         .num_attention_heads = 6,
+                         .intermediate_size = 30,
+                         .max_position_embeddings = 8});
+  };
+  const Tensor padded = models::bert_input({{16, 3, 9, 8}, {3, 12}}, {{0, 0, 1, 1}, {0, 1}});
+  const Tensor target = from_vector(std::vector<int64_t>{16, 3, 9, 1, 3, -100, -100, 0}, {8});
+  const bool is_ring = options.sequence_parallelism_mode == "ring_attn";
+  check_model(make, options, is_ring ? select(padded, 1, 0) : padded, target);
+  if (!is_ring) return;
+  Booster booster({.plugin = HybridParallelPlugin(options, launch_from_env().group())});
+  Model model = make();
+  auto [net, optimizer] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
+  CHECK(error_of([&, &net = net] { net(padded); }).find("bert: padding in ring_attn") !=
+        std::string::npos);
+}
+
+// The models with their built-in plans and blocks.
 void check_models() {
   const int64_t ranks = launch_from_env().size;
   std::vector<HybridParallelOptions> all = {{.tp_size = ranks}};
@@ -256,6 +308,7 @@ void check_models() {
     INFO(options.sequence_parallelism_mode);
     check_vit(options);
     check_gpt2(options);
+    check_bert(options);
   }
 }
 
@@ -353,7 +406,7 @@ TEST_CASE("rank: models" * doctest::skip()) { check_models(); }
 TEST_CASE("rank: refusals of meshes" * doctest::skip()) { check_refusals(); }
 TEST_CASE("rank: styles" * doctest::skip()) { check_styles(); }
 
-TEST_CASE("Vision Transformers and GPT-2 give in parts what they give whole") {
+TEST_CASE("Vision Transformers, GPT-2 and BERT give in parts what they give whole") {
   run_ranks("rank: models", 2);
   run_ranks("rank: models", 3);
 }
