@@ -124,9 +124,9 @@ std::vector<std::string> decoder_names();
 // Returns `options` with a value in every optional.
 DecoderOptions decoder_options(const std::string& name, DecoderOptions options = {});
 
-// --- BERT (Devlin et al., 2019): an encoder of texts and its heads, as Hugging Face's BertModel,
-// BertForMaskedLM, BertForSequenceClassification and BertForTokenClassification: same parameter
-// names, initial distributions and results. Names of options are those of Hugging Face's
+// --- models/bert.cpp, models/bert_files.cpp: BERT (Devlin et al., 2019), an encoder of texts and its
+// heads, as Hugging Face's BertModel, BertForMaskedLM, BertForSequenceClassification and
+// BertForTokenClassification: same parameter names, initial distributions and results. Names of options are those of Hugging Face's
 // config.json, except for `architecture` and `mask_padding`.
 struct BertOptions {
   std::string architecture = "BertForMaskedLM";  // one of bert_architectures()
@@ -173,8 +173,8 @@ BertOptions bert_options(BertOptions options = {});
 Tensor bert_input(const std::vector<std::vector<int32_t>>& tokens,
                   const std::vector<std::vector<int32_t>>& types = {}, int32_t pad_token_id = 0);
 
-// --- ResNet-20 for 32 x 32 images (He et al., 2016, section 4.2): three stages of three blocks
-// with 16, 32 and 64 channels and shortcuts without parameters.
+// --- models/resnet.cpp: ResNet-20 for 32 x 32 images (He et al., 2016, section 4.2): three stages
+// of three blocks with 16, 32 and 64 channels and shortcuts without parameters.
 struct ResNetOptions {
   int64_t num_classes = 10;
   int64_t in_chans = 3;

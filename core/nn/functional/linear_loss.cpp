@@ -1,5 +1,6 @@
 #include "core/nn/functional/linear_loss.h"
 
+#include "core/autograd/node.h"
 #include "core/nn/arguments.h"
 #include "core/tensor/later_checks.h"
 #include "kernels/catalogue.h"
