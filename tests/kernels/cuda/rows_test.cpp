@@ -68,7 +68,8 @@ void compare_rms_norm(const RowCase& one) {
   const auto optional = [&](const View& view) { return one.absent ? View{} : view; };
   compare_all({one.result(one.other), one.per_row()}, {one.drawn(one.dtype, 1), one.parameter(2)},
               [&](const Table& table, const Views& out, const Views& in) {
-                table.rms_norm(one.matrix(out[0]), out[1], one.matrix(in[0]), optional(in[1]), 1e-3);
+                table.rms_norm(one.matrix(out[0]), out[1], one.matrix(in[0]), optional(in[1]),
+                               1e-3);
               });
   const Plain per_row = random(wide(one.dtype), {one.rows}, one.seed);
   compare_all({one.result(one.other), unwritten(wide(one.dtype), {one.columns})},
