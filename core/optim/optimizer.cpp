@@ -6,6 +6,7 @@
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
 #include "core/optim/update_rule.h"
+#include "core/tensor/device_number.h"
 #include "core/tensor/tensor.h"
 #include "kernels/arguments/multi_tensor.h"
 #include "kernels/catalogue.h"
@@ -114,6 +115,10 @@ void Optimizer::Body::renew_numbers(const Group& group) const {
 }
 
 void Optimizer::step() { step(kernels::StepControl()); }
+
+void Optimizer::step(const Tensor& found_inf, const Tensor& inverse_scale) {
+  step({.found_inf = device_float(found_inf), .inverse_scale = device_float(inverse_scale)});
+}
 
 void Optimizer::step(const kernels::StepControl& control) {
   body_->check_not_kept("optimizer.step", "step()");

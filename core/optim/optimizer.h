@@ -165,9 +165,10 @@ class Optimizer {
 
   // Updates every parameter that has a gradient.
   void step();
-  // As above. `control` points to values on the device. Where *found_inf is not 0, nothing changes,
-  // neither values nor counts.
-  void step(const kernels::StepControl& control);
+  // As above with values on the device, one f32 each; undefined: absent. Where found_inf is not 0,
+  // nothing changes, neither values nor counts. Gradients are multiplied by inverse_scale first.
+  void step(const Tensor& found_inf, const Tensor& inverse_scale = {});
+  void step(const kernels::StepControl& control);  // the same by pointers
   // Calls `closure`, which computes the loss and its gradients (zero_grad, forward, backward) with
   // the tape on, then updates, as in PyTorch. Returns the closure's result. All rules call it once.
   template <class Closure>

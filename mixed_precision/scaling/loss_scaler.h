@@ -4,7 +4,7 @@
 //   LossScaler scaler(loss_scale_preset("colossal"));
 //   const auto [scaled, inverse] = scaler.scale(loss);     // backward starts from `scaled`
 //   const Tensor found = find_non_finite(optimizer, inverse);
-//   optimizer.step({found, inverse as pointers});          // does nothing where found != 0
+//   optimizer.step(found, inverse);                        // does nothing where found is not 0
 //   scaler.update(found);                                  // grows or backs off
 //
 // Scalers differ in their LossScalePolicy (kernels/arguments/loss_scale.h); loss_scale_preset gives
