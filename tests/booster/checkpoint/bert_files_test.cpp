@@ -163,6 +163,29 @@ TEST_CASE("berts have Hugging Face's losses, gradients and ten steps of AdamW") 
   }
 }
 
+TEST_CASE("ten steps of berts in bf16 stay near Hugging Face's in double") {
+  for (const auto& folder : bert_folders()) {
+    CAPTURE(folder.string());
+    const TensorMap want = expected_of(folder);
+    if (!want.contains("labels")) continue;
+    const Model model = evaluated(folder);
+    Booster booster({.mixed_precision = "bf16"});
+    const AdamWOptions options = {
+        .lr = 1e-3, .betas = {0.9, 0.95}, .eps = 1e-5, .weight_decay = 0.1};
+    auto [net, optimizer] = booster.boost(model, AdamW(model.parameters(), options));
+    double worst = 0;
+    for (const double loss_in_double : want.at("losses").to_vector<double>()) {
+      optimizer.zero_grad();
+      const Tensor loss = loss_of(net(want.at("input")), want.at("labels"));
+      booster.backward(loss, optimizer);
+      optimizer.step();
+      worst = std::max(worst, std::abs(loss.item() / loss_in_double - 1));
+    }
+    tell(folder, "bf16 losses", worst);
+    CHECK(worst < 0.03);
+  }
+}
+
 TEST_CASE("a bert learns the hidden words of a text") {
   const Tokenizer tokenizer = Tokenizer::from_file(test::golden_folder() + "/text/bert.json");
   std::string text;
