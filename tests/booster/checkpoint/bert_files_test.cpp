@@ -182,7 +182,7 @@ TEST_CASE("ten steps of berts in bf16 stay near Hugging Face's in double") {
       worst = std::max(worst, std::abs(loss.item() / loss_in_double - 1));
     }
     tell(folder, "bf16 losses", worst);
-    CHECK(worst < 0.03);
+    CHECK(worst < 0.015);
   }
 }
 
