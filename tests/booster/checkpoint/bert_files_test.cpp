@@ -302,6 +302,15 @@ TEST_CASE("a folder's encoder gets another head, whose weights are new") {
                    from_pretrained(masked, {.options = {{"num_labels", "many"}}});
                  }),
                  "num_labels"));
+  const nlohmann::json not_utf8 = {"\xff", "good"};
+  CHECK(contains(error_of([&] {
+                   from_pretrained(masked, {.options = {{"id2label", not_utf8}}});
+                 }),
+                 "UTF-8"));
+  CHECK(contains(config_json_of(models::bert({.architecture = "BertForTokenClassification",
+                                              .num_hidden_layers = 0,
+                                              .id2label = {"\xff", "good"}})),
+                 "\"1\": \"good\""));
 }
 
 TEST_CASE("a config makes a bert with a folder's weights and a new head") {
