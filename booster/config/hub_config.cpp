@@ -341,7 +341,8 @@ std::string config_json_of(const Model& model) {
         fmt::join(known_types(), ", "));
   OrderedJson config = decoder ? config_of(*decoder) : gpt2 ? config_of(*gpt2) : config_of(*bert);
   config["torch_dtype"] = torch_name_of(model.parameters()[0].tensor.dtype());
-  return config.dump(2) + "\n";
+  // Labels that a program gave may not be UTF-8; a training must not end unsaved for that.
+  return config.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace booster

@@ -41,13 +41,20 @@ OptionValues values_of(const RegistryEntry<Model>& entry, const JsonValue& given
   return OptionValues(values);
 }
 
+std::string options_text(const nlohmann::json& options) {
+  try {
+    return options.dump();
+  } catch (const nlohmann::json::exception& error) {  // text that is not UTF-8
+    fail("from_pretrained: options: {}", json_problem(error));
+  }
+}
+
 // Puts options that a program gives in the place of those of a config.json.
 void replace_options(JsonValue& options, const RegistryEntry<Model>& entry,
                      const nlohmann::json& given) {
-  OptionTable known = entry.options;
-  for (JsonValue value : parse_json(given.dump(), "from_pretrained: options").items) {
-    std::vector<std::string> names;
-    for (const Option& option : known) names.push_back(option.name);
+  std::vector<std::string> names;
+  for (const Option& option : entry.options) names.push_back(option.name);
+  for (JsonValue value : parse_json(options_text(given), "from_pretrained: options").items) {
     check(std::ranges::find(names, value.key) != names.end(),
           "from_pretrained: a {} has no such option; got {}{}", entry.name, value.key,
           legal_names(value.key, names));
@@ -107,7 +114,7 @@ Model from_pretrained(const fs::path& folder, DType dtype) {
 Model from_pretrained(const fs::path& folder, const PretrainedOptions& options) {
   const DType dtype = options.dtype;
   check(options.options.is_object() || options.options.empty(),
-        "from_pretrained: options; got {}, want an object", options.options.dump());
+        "from_pretrained: options; got {}, want an object", options_text(options.options));
   check(is_floating(dtype), "from_pretrained: dtype; got {}, want a floating one", name_of(dtype));
   const fs::path config = folder / "config.json";
   if (!is_there(config))

@@ -278,11 +278,9 @@ Bert::Bert(const BertOptions& options)
 Link Bert::link(int i) const {
   if (!has_head() || i < bert.link_count()) return bert.link(i);
   check(i < link_count(), "bert: no such link; got {} of {}", i, link_count());
-  if (!cls_)
-    return classifier_ && bert.pooler ? link_of("head", {bert.pooler, classifier_})
-           : classifier_              ? link_of("head", {classifier_})
-                                      : link_of("head", {bert.pooler});
-  return link_of("head", {cls_, &bert.embeddings.word_embeddings});
+  if (cls_) return link_of("head", {cls_, &bert.embeddings.word_embeddings});
+  if (!classifier_) return link_of("head", {bert.pooler});
+  return bert.pooler ? link_of("head", {bert.pooler, classifier_}) : link_of("head", {classifier_});
 }
 
 Tensor Bert::example_input(int64_t rows) const {

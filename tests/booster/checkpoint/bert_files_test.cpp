@@ -163,6 +163,74 @@ TEST_CASE("berts have Hugging Face's losses, gradients and ten steps of AdamW") 
   }
 }
 
+TEST_CASE("ten steps of berts in bf16 stay near Hugging Face's in double") {
+  for (const auto& folder : bert_folders()) {
+    CAPTURE(folder.string());
+    const TensorMap want = expected_of(folder);
+    if (!want.contains("labels")) continue;
+    const Model model = evaluated(folder);
+    Booster booster({.mixed_precision = "bf16"});
+    const AdamWOptions options = {
+        .lr = 1e-3, .betas = {0.9, 0.95}, .eps = 1e-5, .weight_decay = 0.1};
+    auto [net, optimizer] = booster.boost(model, AdamW(model.parameters(), options));
+    double worst = 0;
+    for (const double loss_in_double : want.at("losses").to_vector<double>()) {
+      optimizer.zero_grad();
+      const Tensor loss = loss_of(net(want.at("input")), want.at("labels"));
+      booster.backward(loss, optimizer);
+      optimizer.step();
+      worst = std::max(worst, std::abs(loss.item() / loss_in_double - 1));
+    }
+    tell(folder, "bf16 losses", worst);
+    CHECK(worst < 0.015);
+  }
+}
+
+TEST_CASE("a bert learns the hidden words of a text") {
+  const Tokenizer tokenizer = Tokenizer::from_file(test::golden_folder() + "/text/bert.json");
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += "The quick brown fox jumps over the lazy dog. ";
+  std::vector<int64_t> tokens;
+  for (const int32_t token : tokenizer.encode(text, {.special_tokens = false}))
+    tokens.push_back(token);
+  const auto id = [&](const char* token) -> int64_t { return *tokenizer.id_of(token); };
+  const MaskedTokens data(
+      TokenDataset(from_vector(tokens, {static_cast<int64_t>(tokens.size())}), {.length = 30}),
+      {.vocab_size = tokenizer.vocabulary_size(),
+       .mask_token = id("[MASK]"),
+       .first_token = id("[CLS]"),
+       .last_token = id("[SEP]")});
+  manual_seed(1);
+  const Model model = models::bert({.vocab_size = tokenizer.vocabulary_size(),
+                                    .hidden_size = 32,
+                                    .num_hidden_layers = 2,
+                                    .num_attention_heads = 2,
+                                    .intermediate_size = 64,
+                                    .hidden_dropout_prob = 0,
+                                    .attention_probs_dropout_prob = 0,
+                                    .max_position_embeddings = 32,
+                                    .initializer_range = 0.1});
+  Booster booster;
+  DataLoader loader =
+      booster.prepare_dataloader(data, {.batch_size = 8, .shuffle = true, .workers = 0});
+  auto [net, optimizer, loss_fn] =
+      booster.boost(model, AdamW(model.parameters(), {.lr = 3e-3}), Criterion(loss_of));
+  double first = 0, last = 0;
+  for (int epoch = 0; epoch < 200; ++epoch) {
+    double sum = 0;
+    for (auto& [input, label] : loader) {
+      optimizer.zero_grad();
+      const Tensor loss = loss_fn(net(input), label);
+      booster.backward(loss, optimizer);
+      optimizer.step();
+      sum += loss.item() / static_cast<double>(loader.size());
+    }
+    (epoch == 0 ? first : last) = sum;
+  }
+  CHECK(first > 4);
+  CHECK(last < 0.5);
+}
+
 TEST_CASE("folders of berts are written as Hugging Face writes them, and load again") {
   for (const auto& from : bert_folders()) {
     CAPTURE(from.string());
@@ -234,6 +302,15 @@ TEST_CASE("a folder's encoder gets another head, whose weights are new") {
                    from_pretrained(masked, {.options = {{"num_labels", "many"}}});
                  }),
                  "num_labels"));
+  const nlohmann::json not_utf8 = {"\xff", "good"};
+  CHECK(contains(error_of([&] {
+                   from_pretrained(masked, {.options = {{"id2label", not_utf8}}});
+                 }),
+                 "UTF-8"));
+  CHECK(contains(config_json_of(models::bert({.architecture = "BertForTokenClassification",
+                                              .num_hidden_layers = 0,
+                                              .id2label = {"\xff", "good"}})),
+                 "\"1\": \"good\""));
 }
 
 TEST_CASE("a config makes a bert with a folder's weights and a new head") {

@@ -4,6 +4,7 @@
 #include "tests/error_of.h"
 #include "tests/on_gpu.h"
 #include "tests/plugins/small_vit.h"
+#include "tests/plugins/split/spread_models.h"
 #include "tests/plugins/spread_runs.h"
 
 #include <doctest/doctest.h>
@@ -15,110 +16,6 @@ using namespace booster;
 using namespace booster::testing;
 
 namespace {
-
-// --- small models with their inputs and targets
-
-// 3 patches and the class token; 8 classes.
-Spread of_vit(int64_t blocks) {
-  return {.name = "ViT",
-          .model =
-              [=] {
-                return models::vit("vit_tiny_patch16_224", {.num_classes = 8,
-                                                            .in_chans = 2,
-                                                            .img_size = Size2d{6, 2},
-                                                            .patch_size = 2,
-                                                            .embed_dim = 64,
-                                                            .depth = blocks,
-                                                            .num_heads = 4});
-              },
-          .input =
-              [](const Tensor& x) {
-                return reshape(narrow(x, 1, 0, 24), {-1, 2, 6, 2});
-              },
-          .target = [](const Tensor& x) { return narrow(x, 1, 0, 8).clone(); },
-          .broken = "head.weight"};
-}
-
-// Texts of 4 tokens with a vocabulary of 8.
-Spread of_gpt2(int64_t blocks, int64_t heads) {
-  return {.name = "GPT-2",
-          .model =
-              [=] {
-                return models::gpt2("gpt2", {.vocab_size = 8,
-                                             .n_positions = 4,
-                                             .embd_pdrop = 0,
-                                             .attn_pdrop = 0,
-                                             .resid_pdrop = 0,
-                                             .n_embd = 64,
-                                             .n_layer = blocks,
-                                             .n_head = heads});
-              },
-          .input = [](const Tensor& x) { return cast((narrow(x, 1, 0, 4) + 1) * 4, DType::i64); },
-          .target =
-              [](const Tensor& x) {
-                return reshape(x, {-1, 4, 8});
-              },
-          .broken = "transformer.wte.weight"};
-}
-
-// As GPT-2, with rotary positions and two heads of queries to each of keys. llama has a head of its
-// own; qwen3 has a tied one, biases, and norms of queries and keys.
-Spread of_decoder(const std::string& name, int64_t blocks, int64_t heads) {
-  Spread spread = of_gpt2(blocks, heads);
-  const bool tied = name == "qwen3";
-  spread.name = name;
-  spread.model = [=] {
-    return models::decoder(name, {.vocab_size = 8,
-                                  .hidden_size = 64,
-                                  .intermediate_size = 96,
-                                  .num_hidden_layers = blocks,
-                                  .num_attention_heads = 2 * heads,
-                                  .num_key_value_heads = heads,
-                                  .head_dim = 8,
-                                  .max_position_embeddings = 4,
-                                  .attention_bias = tied,
-                                  .tie_word_embeddings = tied});
-  };
-  spread.broken = tied ? "model.embed_tokens.weight" : "lm_head.weight";
-  return spread;
-}
-
-// As GPT-2, an encoder that normalises after its residual connections. Every second text is of the
-// other type of tokens. Keys' biases are frozen: they move all scores of a query alike, so that
-// their gradients are rounding alone.
-Spread of_bert(int64_t blocks, int64_t heads) {
-  Spread spread = of_gpt2(blocks, heads);
-  spread.name = "BERT";
-  spread.model = [=] {
-    const Model model = models::bert({.vocab_size = 8,
-                                      .hidden_size = 64,
-                                      .num_hidden_layers = blocks,
-                                      .num_attention_heads = heads,
-                                      .intermediate_size = 96,
-                                      .hidden_dropout_prob = 0,
-                                      .attention_probs_dropout_prob = 0,
-                                      .max_position_embeddings = 4,
-                                      .initializer_range = 0.1,
-                                      .layer_norm_eps = 1e-5});
-    for (auto& [name, parameter] : model.parameters())
-      if (name.ends_with("key.bias")) parameter.requires_grad_(false);
-    return model;
-  };
-  spread.input = [ids = spread.input](const Tensor& x) {
-    const Tensor types = cast(greater(narrow(x, 1, 4, 1), 0.0), DType::i64);
-    return stack({ids(x), expand(types, {x.size(0), 4})}, 1);
-  };
-  spread.broken = "bert.embeddings.word_embeddings.weight";
-  return spread;
-}
-
-const std::vector<std::string> model_names = {"ViT", "GPT-2", "llama", "qwen3", "BERT"};
-
-Spread of_model(const std::string& name, int64_t blocks, int64_t heads) {
-  if (name == "ViT") return of_vit(blocks);
-  if (name == "BERT") return of_bert(blocks, heads);
-  return name == "GPT-2" ? of_gpt2(blocks, heads) : of_decoder(name, blocks, heads);
-}
 
 // --- layouts
 struct Column {
@@ -212,12 +109,12 @@ void choose_column(size_t i, const std::string& model) {
 // Runs one of the models in turn and those that are drawn; all when scripts/equivalence.sh measures
 // a table.
 void run_column(size_t i) {
-  for (size_t model = 0; model < model_names.size(); ++model) {
-    const size_t cell = i * model_names.size() + model;
-    if (model != i % model_names.size() && !testing::is_drawn(static_cast<unsigned>(cell)))
+  for (size_t model = 0; model < spread_models().size(); ++model) {
+    const size_t cell = i * spread_models().size() + model;
+    if (model != i % spread_models().size() && !testing::is_drawn(static_cast<unsigned>(cell)))
       continue;
-    INFO(model_names[model]);
-    choose_column(i, model_names[model]);
+    INFO(spread_models()[model]);
+    choose_column(i, spread_models()[model]);
     run_ranks("rank: column", columns()[i].ranks);
   }
 }
@@ -272,9 +169,10 @@ void check_gpt2(const HybridParallelOptions& options) {
 }
 
 // With padding and two types of tokens, which ring_attn does not take.
-void check_bert(const HybridParallelOptions& options) {
-  const auto make = [] {
-    return models::bert({.vocab_size = 17,
+void check_bert(const HybridParallelOptions& options, const std::string& architecture) {
+  const auto make = [&] {
+    return models::bert({.architecture = architecture,
+                         .vocab_size = 17,
                          .hidden_size = 24,
                          .num_hidden_layers = 2,
                          .num_attention_heads = 6,
@@ -282,7 +180,10 @@ void check_bert(const HybridParallelOptions& options) {
                          .max_position_embeddings = 8});
   };
   const Tensor padded = models::bert_input({{16, 3, 9, 8}, {3, 12}}, {{0, 0, 1, 1}, {0, 1}});
-  const Tensor target = from_vector(std::vector<int64_t>{16, 3, 9, 1, 3, -100, -100, 0}, {8});
+  const bool has_words = architecture == "BertForMaskedLM";
+  const Tensor target = has_words
+                            ? from_vector(std::vector<int64_t>{16, 3, 9, 1, 3, -100, -100, 0}, {8})
+                            : from_vector(std::vector<int64_t>{1, 0}, {2});
   const bool is_ring = options.sequence_parallelism_mode == "ring_attn";
   check_model(make, options, is_ring ? select(padded, 1, 0) : padded, target);
   if (!is_ring) return;
@@ -308,7 +209,8 @@ void check_models() {
     INFO(options.sequence_parallelism_mode);
     check_vit(options);
     check_gpt2(options);
-    check_bert(options);
+    check_bert(options, "BertForMaskedLM");
+    check_bert(options, "BertForSequenceClassification");
   }
 }
 
@@ -431,7 +333,7 @@ TEST_CASE("hybrid_parallel trains as one process does over every connection") {
     const auto found = std::ranges::find_if(columns(), is_it);
     REQUIRE(found != columns().end());
     const auto i = static_cast<size_t>(found - columns().begin());
-    choose_column(i, model_names[i % model_names.size()]);
+    choose_column(i, spread_models()[i % spread_models().size()]);
     run_ranks_over_each("rank: column");
   }
 }
