@@ -68,17 +68,18 @@ void compare_rms_norm(const RowCase& one) {
   const auto optional = [&](const View& view) { return one.absent ? View{} : view; };
   compare_all({one.result(one.other), one.per_row()}, {one.drawn(one.dtype, 1), one.parameter(2)},
               [&](const Table& table, const Views& out, const Views& in) {
-                table.rms_norm(one.matrix(out[0]), out[1], one.matrix(in[0]), optional(in[1]), 1e-3);
+                table.rms_norm(one.matrix(out[0]), out[1], one.matrix(in[0]), optional(in[1]),
+                               1e-3);
               });
   const Plain per_row = random(wide(one.dtype), {one.rows}, one.seed);
-  compare_all({one.result(one.other), unwritten(wide(one.dtype), {one.columns})},
-              {one.drawn(one.other, 1), one.drawn(one.dtype, 2), per_row, one.parameter(3)},
-              [&](const Table& table, const Views& out, const Views& in) {
-                table.rms_norm_backward(one.matrix(out[0]), one.seed % 3 ? out[1] : View{},
-                                        one.matrix(in[0]), one.matrix(in[1]), in[2],
-                                        optional(in[3]));
-              },
-              {}, 1 + one.rows / 4.0);
+  compare_all(
+      {one.result(one.other), unwritten(wide(one.dtype), {one.columns})},
+      {one.drawn(one.other, 1), one.drawn(one.dtype, 2), per_row, one.parameter(3)},
+      [&](const Table& table, const Views& out, const Views& in) {
+        table.rms_norm_backward(one.matrix(out[0]), one.seed % 3 ? out[1] : View{},
+                                one.matrix(in[0]), one.matrix(in[1]), in[2], optional(in[3]));
+      },
+      {}, 1 + one.rows / 4.0);
 }
 
 void compare_gelu(const RowCase& one, bool tanh_form) {
