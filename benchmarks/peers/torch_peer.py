@@ -1,6 +1,6 @@
 """The work of build/benchmarks/NAME in PyTorch: `torch_peer.py NAME [options] [--json]`.
 
-Same options, same fields; eager mode, or --compile. Needs torch, and timm for vit_step, torchvision and Pillow for
+Same options, same fields; eager mode, or --compile. Needs torch, and timm for vit_step, transformers for llama_step, torchvision and Pillow for
 loader. bound_gflops is that of PyTorch's own matmul.
 """
 
@@ -157,6 +157,37 @@ def vit_step(options):
     products = vit_products(options.batch, width, depth, tokens, patch_values) if on_cpu else ()
     return training(options, options.model, model, nn.CrossEntropyLoss(), x, target, gflop=gflop,
                     products=products)
+
+
+def llama_step(options):
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(vocab_size=options.words, hidden_size=options.width, intermediate_size=options.hidden,
+                         num_hidden_layers=options.layers, num_attention_heads=options.heads,
+                         num_key_value_heads=options.key_value_heads, max_position_embeddings=options.tokens,
+                         use_cache=False, attn_implementation="sdpa")
+    llama = LlamaForCausalLM(config).train()
+    if options.recompute:
+        llama.gradient_checkpointing_enable()
+
+    class Logits(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.llama = llama
+
+        def forward(self, ids):
+            return self.llama(ids).logits.flatten(0, 1)
+
+    draw = lambda: torch.randint(options.words, (options.batch, options.tokens))
+    keys = options.key_value_heads * (options.width // options.heads)
+    block = options.width * (2 * options.width + 2 * keys + 3 * options.hidden)
+    weights = options.layers * block + options.words * options.width
+    scores = options.layers * options.tokens * options.width
+    gflop = 6e-9 * (weights + scores) * options.batch * options.tokens
+    fields = training(options, f"llama, {options.layers} blocks of {options.width}, {options.words} words", Logits(),
+                      nn.CrossEntropyLoss(), draw(), draw().flatten(), lr=1e-4, gflop=gflop)
+    fields["tokens_per_s"] = fields["images_per_s"] * options.tokens
+    return fields
 
 
 def linear_stack(options):
@@ -402,6 +433,8 @@ def loader(options):
 OPTIONS = {
     vit_step: {"model": "vit_base_patch16_224", "batch": 8, "depth": 0, "device": "cpu", "precision": "bf16", "optimizer": "sgd",
                "compile": False, "steps": 5},
+    llama_step: {"batch": 4, "tokens": 1024, "layers": 12, "width": 768, "hidden": 2048, "heads": 12, "key_value_heads": 12,
+                 "words": 32000, "precision": "bf16", "optimizer": "adamw", "recompute": False, "compile": False, "steps": 3},
     linear_stack: {"layers": 3, "width": 4096, "batch": 512, "activation": "relu", "precision": "fp32", "optimizer": "sgd", "compile": False,
                    "steps": 5},
     conv_stack: {"model": "resnet20", "batch": 128, "device": "cpu", "precision": "fp32", "optimizer": "sgd_momentum",

@@ -16,7 +16,6 @@
 // and then freed again. Reading or writing it while it is absent throws.
 #pragma once
 
-#include "core/tensor/computed_on_use.h"
 #include "core/tensor/spread_columns.h"
 #include "core/tensor/tensor.h"
 
@@ -29,6 +28,8 @@
 #include <vector>
 
 namespace booster {
+
+class Recipe;  // core/tensor/computed_on_use.h
 
 // Writes values at the first use; receives the storage with its memory.
 using WriteOnUse = std::function<void(Storage& storage)>;

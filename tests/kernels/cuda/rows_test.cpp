@@ -72,14 +72,14 @@ void compare_rms_norm(const RowCase& one) {
                                1e-3);
               });
   const Plain per_row = random(wide(one.dtype), {one.rows}, one.seed);
-  compare_all({one.result(one.other), unwritten(wide(one.dtype), {one.columns})},
-              {one.drawn(one.other, 1), one.drawn(one.dtype, 2), per_row, one.parameter(3)},
-              [&](const Table& table, const Views& out, const Views& in) {
-                table.rms_norm_backward(one.matrix(out[0]), one.seed % 3 ? out[1] : View{},
-                                        one.matrix(in[0]), one.matrix(in[1]), in[2],
-                                        optional(in[3]));
-              },
-              {}, 1 + one.rows / 4.0);
+  compare_all(
+      {one.result(one.other), unwritten(wide(one.dtype), {one.columns})},
+      {one.drawn(one.other, 1), one.drawn(one.dtype, 2), per_row, one.parameter(3)},
+      [&](const Table& table, const Views& out, const Views& in) {
+        table.rms_norm_backward(one.matrix(out[0]), one.seed % 3 ? out[1] : View{},
+                                one.matrix(in[0]), one.matrix(in[1]), in[2], optional(in[3]));
+      },
+      {}, 1 + one.rows / 4.0);
 }
 
 void compare_gelu(const RowCase& one, bool tanh_form) {
