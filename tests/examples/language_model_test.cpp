@@ -35,7 +35,7 @@ class TextExample {
         root, root, out, sets);
     std::string command = "OMP_NUM_THREADS=1 ";
     if (!before.empty()) command += fmt::format("'{}/tools/booster' {} ", build, before);
-    command += fmt::format("'{}/examples/gpt2_text'", build);
+    command += fmt::format("'{}/examples/language_model'", build);
     std::istringstream words(all);
     for (std::string word; words >> word;) command += fmt::format(" --set '{}'", word);
     return command;
@@ -79,7 +79,7 @@ double unigram_entropy() {
 
 }  // namespace
 
-TEST_CASE("gpt2_text learns its text and writes it") {
+TEST_CASE("language_model learns its text and writes it") {
   const TextExample example;
   const std::string sets =
       "model.embd_pdrop=0 model.attn_pdrop=0 model.resid_pdrop=0 train.max_steps=150 "
@@ -98,14 +98,14 @@ TEST_CASE("gpt2_text learns its text and writes it") {
   CHECK(example.metrics().back() == last);
 }
 
-TEST_CASE("gpt2_text without a file trains on a text of its own, and says so") {
+TEST_CASE("language_model without a file trains on a text of its own, and says so") {
   const TextExample example;
   const CommandResult result = example.run("data.file=null train.max_steps=1");
   CHECK_MESSAGE(result.code == 0, result.output);
   CHECK(result.says("warning: no data.file"));
 }
 
-TEST_CASE("gpt2_text goes on bit for bit, from an end and from a signal") {
+TEST_CASE("language_model goes on bit for bit, from an end and from a signal") {
   const TextExample example;
   REQUIRE(example.run("train.max_steps=14", "whole").code == 0);
   const std::vector<double> want = example.losses("whole");
@@ -125,7 +125,7 @@ TEST_CASE("gpt2_text goes on bit for bit, from an end and from a signal") {
   CHECK(example.losses("signal") == example.losses("all"));
 }
 
-TEST_CASE("gpt2_text stops in a validation without a result, and validates when it goes on") {
+TEST_CASE("language_model stops in a validation without a result, and validates when it goes on") {
   const TextExample example;
   std::string text;
   for (int i = 0; i < 6000; ++i) text += sentence;
@@ -146,7 +146,7 @@ TEST_CASE("gpt2_text stops in a validation without a result, and validates when 
   CHECK(story == std::vector<std::string>{"1 false", "1 true", "2 false", "2 true"});
 }
 
-TEST_CASE("gpt2_text goes on where neither metrics nor checkpoints can be written, to its end") {
+TEST_CASE("language_model goes on where neither metrics nor checkpoints can be written, to its end") {
   const TextExample example;
   // Limits files to one block, to imitate a full disk.
   const CommandResult full =
@@ -171,7 +171,7 @@ TEST_CASE("gpt2_text goes on where neither metrics nor checkpoints can be writte
   CHECK_MESSAGE(later.says("tried again"), later.output);
 }
 
-TEST_CASE("gpt2_text: two ranks, and two batches to a step, are one rank with twice the batch") {
+TEST_CASE("language_model: two ranks, and two batches to a step, are one rank with twice the batch") {
   const TextExample example;
   const std::string sets =
       "model.embd_pdrop=0 model.attn_pdrop=0 model.resid_pdrop=0 train.max_steps=8";
@@ -195,7 +195,7 @@ TEST_CASE("gpt2_text: two ranks, and two batches to a step, are one rank with tw
 }
 
 // 75 windows make 9 batches of 8; the last 3 windows are dropped.
-TEST_CASE("gpt2_text: the batches that are left of an epoch make a step of their own") {
+TEST_CASE("language_model: the batches that are left of an epoch make a step of their own") {
   const TextExample example;
   const std::string sets = "model.embd_pdrop=0 model.attn_pdrop=0 model.resid_pdrop=0 ";
   const auto losses = [&](const std::string& more, const std::string& out) {
@@ -218,7 +218,7 @@ TEST_CASE("gpt2_text: the batches that are left of an epoch make a step of their
     CHECK(rows[i] == doctest::Approx(as_many[i]).epsilon(1e-4));
 }
 
-TEST_CASE("gpt2_text trains, validates and writes on a mesh as in one process") {
+TEST_CASE("language_model trains, validates and writes on a mesh as in one process") {
   const TextExample example;
   const std::string sets =
       "model.embd_pdrop=0 model.attn_pdrop=0 model.resid_pdrop=0 train.max_steps=6 "
@@ -254,7 +254,7 @@ TEST_CASE("gpt2_text trains, validates and writes on a mesh as in one process") 
   }
 }
 
-TEST_CASE("gpt2_text tells what it cannot train on, and leaves no folder") {
+TEST_CASE("language_model tells what it cannot train on, and leaves no folder") {
   const TextExample example;
   example.folder().write("short", std::string(200, 'x'));
   example.folder().write("empty", "");
@@ -287,11 +287,11 @@ TEST_CASE("gpt2_text tells what it cannot train on, and leaves no folder") {
   }
 }
 
-TEST_CASE("gpt2_text trains a GPT-2 unless a config names another model") {
+TEST_CASE("language_model trains a GPT-2 unless a config names another model") {
   const TextExample example;
   const auto check = [&](const std::string& config) {
     example.folder().write("config.json", config);
-    return run_command(fmt::format("'{}/examples/gpt2_text' --check --config '{}'",
+    return run_command(fmt::format("'{}/examples/language_model' --check --config '{}'",
                                    build_folder().string(),
                                    (example.folder() / "config.json").string()));
   };

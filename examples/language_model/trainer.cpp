@@ -1,4 +1,4 @@
-#include "examples/gpt2_text/trainer.h"
+#include "examples/language_model/trainer.h"
 
 #include "examples/training/agreement.h"
 #include "examples/training/loop_parts.h"
@@ -14,7 +14,7 @@
 #include <cmath>
 #include <utility>
 
-namespace gpt2_text {
+namespace language_model {
 
 using namespace booster;
 using example::number;
@@ -265,4 +265,4 @@ void Trainer::resume() {
   example::check_steps_left(config_, boosted_->dataloader, step_, total_steps_);
 }
 
-}  // namespace gpt2_text
+}  // namespace language_model

@@ -1,6 +1,6 @@
 // Trains a GPT-2, or another language model, on the bytes of a text as described by a JSON file:
-//   build/examples/gpt2_text --config examples/gpt2_text.json [--set data.file=book.txt ...]
-#include "examples/gpt2_text/trainer.h"
+//   build/examples/language_model --config examples/language_model_gpt2.json [--set data.file=book.txt ...]
+#include "examples/language_model/trainer.h"
 
 #include <fmt/format.h>
 
@@ -36,7 +36,7 @@ Section train_section() {
               number_option("clip_grad_norm", 1, at_least(0), "largest gradient norm; 0: none"),
               integer_option("log_every", 10, between(1, 1'000'000'000),
                              "steps between lines of metrics.jsonl"),
-              path_option("output_dir", "out/gpt2_text",
+              path_option("output_dir", "out/language_model",
                           "folder for everything the run writes; a rerun goes on from there"),
               integer_option("checkpoint_every", 500, at_least(0),
                              "steps between checkpoints; 0: only at the end"),
@@ -77,5 +77,5 @@ int main(int argc, char** argv) {
       .check = check_model};
   const Config config = Config::from_args(argc, argv, program);
   const World world = launch_from_env();
-  return gpt2_text::Trainer(config, world).run();
+  return language_model::Trainer(config, world).run();
 }

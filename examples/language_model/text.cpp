@@ -1,4 +1,4 @@
-#include "examples/gpt2_text/text.h"
+#include "examples/language_model/text.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-namespace gpt2_text {
+namespace language_model {
 
 using namespace booster;
 
@@ -67,4 +67,4 @@ Texts open_texts(const Config& config) {
   return texts;
 }
 
-}  // namespace gpt2_text
+}  // namespace language_model

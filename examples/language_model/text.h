@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace gpt2_text {
+namespace language_model {
 
 // Consecutive windows of equal length. Targets are the same bytes shifted by one. Both are u8
 // (windows, tokens) and share the text's memory.
@@ -23,4 +23,4 @@ struct Texts {
 // file cannot be read or is too short for a window in each part.
 Texts open_texts(const booster::Config& config);
 
-}  // namespace gpt2_text
+}  // namespace language_model

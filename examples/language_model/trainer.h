@@ -2,7 +2,7 @@
 // that the model writes.
 #pragma once
 
-#include "examples/gpt2_text/text.h"
+#include "examples/language_model/text.h"
 #include "examples/training/output_folder.h"
 #include "examples/training/run_files.h"
 
@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <optional>
 
-namespace gpt2_text {
+namespace language_model {
 
 class Trainer {
  public:
@@ -48,4 +48,4 @@ class Trainer {
   double logged_at_ = 0;  // seconds
 };
 
-}  // namespace gpt2_text
+}  // namespace language_model
