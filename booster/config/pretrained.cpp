@@ -101,6 +101,11 @@ TensorMap in_file_form(const Model& model) {
   return tensors;
 }
 
+void add_ids(std::vector<int32_t>& ids, const JsonValue& value) {
+  if (value.kind == JsonKind::integer) ids.push_back(value.scalar.get<int32_t>());
+  for (const JsonValue& item : value.items) add_ids(ids, item);
+}
+
 }  // namespace
 
 Model model_of_config(const fs::path& config_json) {
@@ -131,6 +136,17 @@ Model from_pretrained(const fs::path& folder, const PretrainedOptions& options) 
     fail_data("from_pretrained: {} does not fit the model of its config.json: {}", folder.string(),
               result.to_string());
   return model;
+}
+
+std::vector<int32_t> stop_tokens_of(const fs::path& folder) {
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    if (!is_there(folder / name)) continue;
+    const JsonValue config = read_json(folder / name, config_limits, ErrorKind::data);
+    std::vector<int32_t> ids;
+    if (const JsonValue* end = config.find("eos_token_id")) add_ids(ids, *end);
+    if (!ids.empty()) return ids;
+  }
+  return {};
 }
 
 void save_pretrained(const BoostedModel& model, const fs::path& folder) {

@@ -9,10 +9,11 @@
 #include "booster/training/boosted.h"
 #include "core/nn/module.h"
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
-
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace booster {
 
@@ -41,6 +42,10 @@ Model model_of_config(const std::filesystem::path& config_json);
 // ranks call it for a boosted model, and rank 0 writes.
 void save_pretrained(const BoostedModel& model, const std::filesystem::path& folder);
 void save_pretrained(const Model& model, const std::filesystem::path& folder);
+
+// Returns the tokens that end texts: eos_token_id of the folder's generation_config.json or
+// config.json. Empty if neither has one.
+std::vector<int32_t> stop_tokens_of(const std::filesystem::path& folder);
 
 // Returns the text of the model's config.json. Throws for another model.
 std::string config_json_of(const Model& model);

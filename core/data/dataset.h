@@ -8,6 +8,7 @@
 #include "core/tensor/tensor.h"
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -94,7 +95,13 @@ class Dataset {
   // Returns sample `index` of 0 .. size() - 1, augmented with draws from `random` only. Throws an
   // error of kind data for a bad file.
   virtual Sample load(int64_t index, RandomStream& random) const = 0;
-  // Returns the identity that checkpoints keep. They resume only on data of the same identity.
+  // Returns sample `index` as a part of the batch of samples `batch`. A data set whose samples
+  // differ in length pads it to the longest of them. Errors as above.
+  virtual Sample load_in_batch(int64_t index, std::span<const int64_t> /*batch*/,
+                               RandomStream& random) const {
+    return load(index, random);
+  }
+  // Kept in checkpoints, which resume only on data of the same identity.
   virtual DatasetIdentity identity() const { return {.samples = size()}; }
 };
 

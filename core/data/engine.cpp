@@ -213,7 +213,7 @@ void Engine::fill(Job& job, int64_t position) {
     const auto repeat = static_cast<uint64_t>(options_.sampler->repeat(job.place + position));
     RandomStream random(options_.seed, job.epoch,
                         static_cast<uint64_t>(index) | repeat << repeat_bits);
-    const Sample sample = dataset_->load(index, random);
+    const Sample sample = dataset_->load_in_batch(index, job.indices, random);
     reserve(job, sample);
     if (job.images)
       job.images->set(position, *sample.lazy());

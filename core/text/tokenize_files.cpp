@@ -151,11 +151,13 @@ void append_tokens(std::string& bytes, const std::vector<int32_t>& tokens) {
   }
 }
 
-// What must be the same for a run to go on: files, tokeniser, options.
+// What must be the same for a run to go on: files with their sizes and times, tokeniser, options.
 NoteJson task_of(const Tokenizer& tokenizer, const std::vector<fs::path>& texts,
                  const TokenizeOptions& options) {
   NoteJson files = NoteJson::array();
-  for (const fs::path& path : texts) files.push_back({path.string(), fs::file_size(path)});
+  for (const fs::path& path : texts)
+    files.push_back({path.string(), fs::file_size(path),
+                     fs::last_write_time(path).time_since_epoch().count()});
   return {{"texts", files},
           {"tokenizer", tokenizer.fingerprint()},
           {"text_key", options.text_key},
@@ -187,6 +189,7 @@ class Run {
   }
 
   TokenizeResult run() {
+    if (auto finished = finished_before()) return *finished;
     const auto start = place_.written.tokens > 0 || is_there(part())
                            ? AppendedFile::Start::at_end
                            : AppendedFile::Start::new_file;
@@ -215,6 +218,21 @@ class Run {
     place_.written.tokens = tokens;
     place_.written.bytes = known.at("bytes").get<uint64_t>();
     place_.written.resumed = true;
+  }
+
+  // What an earlier run with the same files, tokeniser and options has written.
+  std::optional<TokenizeResult> finished_before() const {
+    const fs::path about = output_.string() + ".json";
+    if (!is_there(about) || !is_there(output_)) return std::nullopt;
+    const auto known = json_if_whole<NoteJson>(read_file(about, longest_note));
+    if (!known.is_object() || known.value("task", NoteJson()) != task_) return std::nullopt;
+    TokenizeResult result{.documents = known.at("documents").get<uint64_t>(),
+                          .tokens = known.at("tokens").get<uint64_t>(),
+                          .bytes = all_bytes_,
+                          .bytes_per_token = known.at("bytes_per_token").get<int>(),
+                          .finished = true};
+    const uint64_t bytes = result.tokens * static_cast<uint64_t>(result.bytes_per_token);
+    return fs::file_size(output_) == bytes ? std::optional(result) : std::nullopt;
   }
 
   void write_one(AppendedFile& file) {

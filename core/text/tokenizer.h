@@ -81,6 +81,7 @@ struct TokenizeResult {
   uint64_t documents = 0, tokens = 0, bytes = 0;
   int bytes_per_token = 0;  // 2 if every token number fits, else 4
   bool resumed = false;     // continued an earlier run that had been stopped
+  bool finished = false;    // an earlier run had written all
 };
 
 // Writes the tokens of the texts to `output`, one after another, and OUTPUT.json, which describes
@@ -88,7 +89,8 @@ struct TokenizeResult {
 // it has the end token's text. The tokeniser's template (such as [CLS]) is not applied.
 //
 // A run that was stopped goes on where it was when it is started again with the same files,
-// tokeniser and options; the result is the same. Until then the tokens are in OUTPUT.part. Throws
+// tokeniser and options; the result is the same. One that had finished writes nothing. Until a run
+// has finished the tokens are in OUTPUT.part. Throws
 // an error of kind data, with file and line, for a line that is no JSON object with that key.
 TokenizeResult tokenize_files(const Tokenizer& tokenizer,
                               const std::vector<std::filesystem::path>& texts,

@@ -8,7 +8,8 @@
 int main(int argc, char** argv) {
   const booster::Config config = booster::Config::from_args(argc, argv, example::program_config());
   booster::check(!config.has("model.n_positions"),
-                 "model.name: a model of texts; got {}, want one of images (gpt2_text trains it)",
+                 "model.name: a model of texts; got {}, want one of images (language_model trains "
+                 "it)",
                  config.get<std::string>("model.name"));
   const booster::World world = booster::launch_from_env();
   if (const auto code = example::infer(config, world)) return *code;

@@ -12,7 +12,7 @@ for config in "${configs[@]}"; do
   "$booster" config check --program "$program" "$config"
   "$booster" config check "$config" >/dev/null
 done
-text_configs=("$root"/examples/gpt2*.json)
+text_configs=("$root"/examples/language_model*.json)
 others=("$root"/examples/*.json "$root"/examples/policies/*.json)
 ((${#others[@]} == ${#configs[@]} + ${#text_configs[@]})) ||
   { echo "a config below $root/examples is of no program"; exit 1; }

@@ -15,7 +15,7 @@ core/tensor: platform kernels
 core/autograd: platform kernels core/tensor
 core/nn: platform kernels core/tensor core/autograd
 core/optim: platform kernels core/tensor core/autograd
-core/data: platform kernels core/tensor
+core/data: platform kernels core/text core/tensor
 parallel: platform kernels $core
 mixed_precision: platform kernels $core parallel
 plugins: platform kernels $core parallel

@@ -56,7 +56,7 @@ words_of() {
     --set model.name=gpt2 --set model.n_positions=32 --set model.n_embd=32
     --set model.n_layer=2 --set model.n_head=2
     --set data.tokens=32 --set data.batch_size=2 --set train.log_every=1
-    --set train.sample_bytes=0
+    --set train.sample_tokens=0
     --set train.checkpoint_every="${checkpoint_every:-1000000}")
 }
 # train_on NODE NAME PLUGIN STEPS [options]: the run tool of one machine, in place of this shell.

@@ -2,14 +2,11 @@
 #include "core/nn/generate.h"
 #include "core/text/tokenizer.h"
 #include "platform/error.h"
-#include "platform/json/json_document.h"
 #include "platform/warn.h"
 #include "tools/commands/commands.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-
-#include <filesystem>
 
 namespace booster::cli {
 
@@ -24,32 +21,11 @@ struct GenerateArguments {
   GenerateOptions options;         // temperature 0: the most likely tokens
 };
 
-namespace fs = std::filesystem;
-
 DType dtype_named(const std::string& name) {
   if (name == "fp32") return DType::f32;
   if (name == "bf16") return DType::bf16;
   if (name == "fp16") return DType::f16;
   fail("generate: --dtype; got {}{}", name, legal_names(name, {"fp32", "bf16", "fp16"}));
-}
-
-void add_ids(std::vector<int32_t>& ids, const JsonValue& value) {
-  if (value.kind == JsonKind::integer) ids.push_back(value.scalar.get<int32_t>());
-  for (const JsonValue& item : value.items) add_ids(ids, item);
-}
-
-// Returns the tokens that end texts, of generation_config.json or config.json.
-std::vector<int32_t> stop_tokens_of(const fs::path& folder) {
-  for (const char* name : {"generation_config.json", "config.json"}) {
-    if (!fs::exists(folder / name)) continue;
-    const JsonValue config =
-        read_json(folder / name, {.bytes = size_t{16} << 20, .depth = 64, .nodes = 2'000'000},
-                  ErrorKind::data);
-    std::vector<int32_t> ids;
-    if (const JsonValue* end = config.find("eos_token_id")) add_ids(ids, *end);
-    if (!ids.empty()) return ids;
-  }
-  return {};
 }
 
 // Prints a text while it grows, and finds where it ends.

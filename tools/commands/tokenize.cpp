@@ -60,7 +60,10 @@ int tokenize(const TokenizeArguments& what) {
   fmt::print("{}: {} tokens of {} bytes each from {} documents, {:.1f} MB of text{} in {:.1f} s\n",
              terminal_text(what.output), result.tokens, result.bytes_per_token, result.documents,
              static_cast<double>(result.bytes) / 1e6,
-             result.resumed ? ", continued from an earlier run," : "", seconds_since(start));
+             result.finished  ? ", written by an earlier run,"
+             : result.resumed ? ", continued from an earlier run,"
+                              : "",
+             seconds_since(start));
   return 0;
 }
 

@@ -14,6 +14,7 @@
 #include <concepts>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -224,6 +225,8 @@ class Subset : public Dataset {
   Subset(std::shared_ptr<const Dataset> dataset, std::vector<int64_t> indices);
   int64_t size() const override { return static_cast<int64_t>(indices_.size()); }
   Sample load(int64_t index, RandomStream& random) const override;
+  Sample load_in_batch(int64_t index, std::span<const int64_t> batch,
+                       RandomStream& random) const override;
   // Given by the whole data set and the indices.
   DatasetIdentity identity() const override;
   const std::vector<int64_t>& indices() const { return indices_; }
@@ -297,6 +300,9 @@ struct TokenFilesOptions {
   int64_t stride = 0;  // from one window's start to the next; 0: length, so that none overlap
   int64_t samples =
       0;  // in an epoch; 0: until the first file, by its weight, has given all windows
+  // The token that ends documents. The label of its place is -100, which losses ignore: what begins
+  // the next document does not follow from this one.
+  std::optional<int32_t> document_end = {};
 };
 
 // Sample i has `length` tokens of one file; its label is the tokens one place later. Files take

@@ -25,6 +25,13 @@ Sample Subset::load(int64_t index, RandomStream& random) const {
   return dataset_->load(indices_.at(static_cast<size_t>(index)), random);
 }
 
+Sample Subset::load_in_batch(int64_t index, std::span<const int64_t> batch,
+                             RandomStream& random) const {
+  std::vector<int64_t> inner;
+  for (const int64_t one : batch) inner.push_back(indices_.at(static_cast<size_t>(one)));
+  return dataset_->load_in_batch(indices_.at(static_cast<size_t>(index)), inner, random);
+}
+
 DatasetIdentity Subset::identity() const {
   DatasetIdentity whole = dataset_->identity();
   Fingerprint fingerprint;

@@ -1,5 +1,6 @@
 #include "core/data/datasets/datasets.h"
 
+#include "core/data/datasets/token_sequences.h"
 #include "platform/error.h"
 #include "platform/json/json_text.h"
 
@@ -198,15 +199,18 @@ Sample TokenFilesDataset::load(int64_t index, RandomStream&) const {
   const Turn turn = turn_of(index);
   std::vector<int64_t> tokens(static_cast<size_t>(options_.length) + 1);
   files_[turn.file].file->read(turn.window * options_.stride, tokens);
-  const Tensor all = from_vector(tokens, {options_.length + 1});
-  return {untracked::narrow(all, 0, 0, options_.length),
-          untracked::contiguous(untracked::narrow(all, 0, 1, options_.length))};
+  std::vector<int64_t> next(tokens.begin() + 1, tokens.end());
+  tokens.pop_back();
+  for (size_t i = 0; options_.document_end && i < next.size(); ++i)
+    if (tokens[i] == *options_.document_end) next[i] = ignored_token;
+  return {from_vector(tokens, {options_.length}), from_vector(next, {options_.length})};
 }
 
 DatasetIdentity TokenFilesDataset::identity() const {
   Fingerprint fingerprint;
   fingerprint.add(options_.length);
   fingerprint.add(options_.stride);
+  if (options_.document_end) fingerprint.add(*options_.document_end);
   for (const auto& [file, weight] : files_) {
     fingerprint.add(file->size());
     fingerprint.add(std::bit_cast<int64_t>(weight));

@@ -1,5 +1,8 @@
-#include "examples/gpt2_text/trainer.h"
+#include "examples/language_model/trainer.h"
 
+#include "examples/language_model/evaluation.h"
+#include "examples/language_model/program_config.h"
+#include "examples/language_model/writing.h"
 #include "examples/training/agreement.h"
 #include "examples/training/loop_parts.h"
 #include "examples/training/non_finite.h"
@@ -14,7 +17,7 @@
 #include <cmath>
 #include <utility>
 
-namespace gpt2_text {
+namespace language_model {
 
 using namespace booster;
 using example::number;
@@ -25,9 +28,29 @@ double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Returns the mean loss over all tokens of a batch (n, tokens).
-Tensor next_token_loss(const Tensor& logits, const Tensor& target) {
-  return cross_entropy(flatten(logits, 0, 1), flatten(target));
+std::filesystem::path pretrained_folder(const Config& config) {
+  return config.options("train").given<std::string>("pretrained").value_or("");
+}
+
+Model start_model(const Config& config) {
+  const std::filesystem::path folder = pretrained_folder(config);
+  if (folder.empty()) return make_model(config);
+  Model model = from_pretrained(folder);
+  if (const Device device = device_of(config); device != Device{}) model->to(device);
+  return model;
+}
+
+void check_sizes(const Config& config, const Model& model, const Vocabulary& vocabulary) {
+  const ModelSizes sizes = sizes_of(model);
+  const auto tokens = config.get<int64_t>("data.tokens");
+  check(tokens <= sizes.positions,
+        "data.tokens: more than the model has positions; got {}, want at most {}", tokens,
+        sizes.positions);
+  if (!vocabulary.tokenizer) return;
+  const int64_t wanted = vocabulary.tokenizer->vocabulary_size();
+  check(sizes.vocabulary >= wanted,
+        "model.vocab_size: the tokeniser has more tokens; got {}, want at least {}",
+        sizes.vocabulary, wanted);
 }
 
 }  // namespace
@@ -42,31 +65,31 @@ Trainer::Trainer(const Config& config, const World& world)
   example::check_all_ranks_train(booster_, world);
   const auto seed = config.get<uint64_t>("train.seed");
   manual_seed(seed);
-  const Model model = make_model(config);
+  const Model model = start_model(config);
   const Optimizer optimizer = make_optimizer(config, model);
-  texts_ = open_texts(config);
-  const DataLoader loader =
-      booster_.prepare_dataloader(TensorDataset(texts_.train.inputs, texts_.train.targets),
-                                  {.batch_size = config.get<int64_t>("data.batch_size"),
-                                   .shuffle = true,
-                                   .drop_last = true,
-                                   .seed = seed,
-                                   .device = device_of(config)});
+  vocabulary_ = open_vocabulary(config, pretrained_folder(config));
+  check_sizes(config, model, vocabulary_);
+  example::on_first_rank(world, "data", [&] { check_files(config); });
+  example::on_first_rank(world, "train.output_dir", [&] { folder_.emplace(output_); });
+  data_ = open_data(config, world, vocabulary_, output_);
+  const DataLoader loader = booster_.prepare_dataloader(
+      data_.train, {.batch_size = config.get<int64_t>("data.batch_size"),
+                    .shuffle = true,
+                    .drop_last = true,
+                    .seed = seed,
+                    .device = device_of(config)});
   const int64_t steps_per_epoch = example::steps_of_epoch(loader, accumulate_);
   check(steps_per_epoch > 0,
         "train: an epoch has no whole batch; got {} windows, want at least {} (data.batch_size x "
         "ranks)",
-        texts_.train.size(), loader.options().batch_size * world.size);
-  tokens_per_batch_ = config.get<int64_t>("data.tokens") * loader.options().batch_size *
-                      booster_.plugin().mesh().size("data");
+        data_.train->size(), loader.options().batch_size * world.size);
   total_steps_ = steps_per_epoch * config.get<int64_t>("train.epochs");
   if (const auto most = config.get<int64_t>("train.max_steps"); most > 0)
     total_steps_ = std::min(total_steps_, most);
-  boosted_ = booster_.boost(model, optimizer, next_token_loss, loader,
+  boosted_ = booster_.boost(model, optimizer, next_token_loss(), loader,
                             make_lr_scheduler(config, optimizer, total_steps_));
   // Weights are the same on all ranks; dropout differs between ranks with different data.
   seed_ranks(seed, booster_.plugin().mesh());
-  example::on_first_rank(world, "train.output_dir", [&] { folder_.emplace(output_); });
   resume();
   example::on_first_rank(world, "metrics.jsonl", [&] {
     files_.emplace(output_, example::RunFiles::At{step_, metrics_bytes_}, "");
@@ -87,9 +110,7 @@ int Trainer::run() {
     if (signal_ != 0 || step_ == total_steps_) save();
   }
   if (signal_ == 0) {
-    const std::string text = sample();
-    if (first_rank())
-      example::print(fmt::format("{} steps; results in {}\n{}\n", step_, output_.string(), text));
+    finish();
     return 0;
   }
   if (first_rank())
@@ -100,12 +121,11 @@ int Trainer::run() {
 
 void Trainer::announce() const {
   if (!first_rank()) return;
-  if (texts_.made) warn("warning: no data.file; the text is made up of simple sentences");
-  example::print(fmt::format("{}\nmodel: {}, {:.2f} M parameters; {} on {} ({} ranks), {} steps\n",
-                             texts_.said, config_.get<std::string>("model.name"),
-                             static_cast<double>(boosted_->model->parameter_count()) / 1e6,
-                             booster_.precision().name(), booster_.plugin().name(), world_.size,
-                             total_steps_));
+  if (data_.made) warn("warning: no data.file; the run trains on stories that it makes up");
+  example::print(fmt::format(
+      "{}\nmodel: {}, {:.2f} M parameters; {} on {} ({} ranks), {} steps\n", data_.said,
+      model_name(), static_cast<double>(boosted_->model->parameter_count()) / 1e6,
+      booster_.precision().name(), booster_.plugin().name(), world_.size, total_steps_));
 }
 
 void Trainer::train_epoch() {
@@ -121,7 +141,7 @@ void Trainer::train_epoch() {
     }
     const bool last = ++done == parts;
     loss += example::backward(booster_, *boosted_, *batch, parts, last);
-    tokens_ += tokens_per_batch_;
+    tokens_ += batch->image.numel() * booster_.plugin().mesh().size("data");
     if (!last) continue;
     if (clip > 0) opt.clip_grad_by_norm(clip);
     const StepReport report = opt.step();
@@ -159,65 +179,50 @@ void Trainer::after_step(double loss, const StepReport& report) {
   if (every > 0 && step_ % every == 0 && step_ < total_steps_ && signal_ == 0) save_if_possible();
 }
 
-// Evaluates each window of the validation text once, on any number of ranks. All ranks run the same
-// number of forward passes, because a forward may be collective; a rank with no window left runs
-// one whose result is ignored. A stop signal ends the validation without a result.
+// A stop signal ends the validation without a result.
 void Trainer::validate() {
-  const NoGradGuard no_grad;
-  const Windows& windows = texts_.validation;
-  const Mesh mesh = booster_.plugin().mesh();
-  const int64_t most = boosted_->dataloader.options().batch_size;
-  std::vector<double> totals(2);  // of losses, of windows
-  boosted_->model.eval();
-  for (int64_t begin = 0; begin < windows.size(); begin += most * mesh.size("data")) {
-    signal_ = example::largest(world_, {example::stop_signal()})[0];
-    if (signal_ != 0) return;
-    const int64_t mine = begin + most * mesh.place("data");
-    const int64_t count = std::clamp<int64_t>(windows.size() - mine, 0, most);
-    const auto share_of = [&](const Tensor& all) {
-      const Tensor share = narrow(all, 0, count > 0 ? mine : 0, std::max<int64_t>(count, 1));
-      return share.to(boosted_->dataloader.options().device);
-    };
-    const Tensor logits = boosted_->model(share_of(windows.inputs));
-    const double loss = next_token_loss(logits, share_of(windows.targets)).item();
-    totals[0] += loss * static_cast<double>(count);
-    totals[1] += static_cast<double>(count);
-  }
-  if (world_.size > 1) world_.group().all_reduce(totals);
-  const double loss = totals[0] / totals[1];
+  const DataLoaderOptions& options = boosted_->dataloader.options();
+  const auto result = likelihood_of(
+      {booster_, boosted_->model, world_, options.device, options.batch_size}, *data_.validation);
+  signal_ = example::largest(world_, {example::stop_signal()})[0];
+  if (!result) return;
   validated_step_ = step_;
-  add_metrics({{"step", step_}, {"val_loss", number(loss)}});
+  add_metrics({{"step", step_},
+               {"val_loss", number(result->loss)},
+               {"val_perplexity", number(std::exp(result->loss))}});
   if (first_rank())
-    example::print(fmt::format("validation after step {}: loss {:.4f}, {:.3f} bits per byte\n",
-                               step_, loss, loss / std::log(2.0)));
+    example::print(fmt::format("validation after step {}: loss {:.4f}, perplexity {:.2f}\n", step_,
+                               result->loss, std::exp(result->loss)));
 }
 
-// Returns text that the model writes after the first bytes of the validation text. Each byte is
-// drawn from the model's distribution: the largest logit after adding Gumbel noise.
-std::string Trainer::sample() {
-  const auto length = config_.get<int64_t>("train.sample_bytes");
-  if (length == 0) return "";
-  const NoGradGuard no_grad;
-  Generator generator(config_.get<uint64_t>("train.seed"));  // all ranks draw the same
-  const Tensor first = select(texts_.validation.inputs, 0, 0);
-  // Ranks may share the tokens, so the context length is a multiple of their number where one fits.
-  const int64_t window = first.size(0), share = std::min<int64_t>(world_.size, window);
-  const int64_t most = window / share * share, given = std::min<int64_t>(16, window);
-  const Device device = boosted_->model.unwrap().parameters()[0].tensor.device();
-  std::vector<uint8_t> text = narrow(first, 0, 0, given).to_vector<uint8_t>();
-  boosted_->model.eval();
-  for (int64_t i = 0; i < length; ++i) {
-    const auto seen = std::min(most, static_cast<int64_t>(text.size()));
-    std::vector<uint8_t> read(text.end() - seen, text.end());
-    // Padding changes nothing: no token depends on a later one.
-    while (static_cast<int64_t>(read.size()) % share != 0) read.push_back(0);
-    const Tensor ids = from_vector(read, {1, static_cast<int64_t>(read.size())}).to(device);
-    const Tensor logits = select(select(boosted_->model(ids), 0, 0), 0, seen - 1);
-    const Tensor noise = -log(-log(uniform({256}, 0, 1, {}, generator)));
-    const Tensor next = argmax(cast(narrow(logits, 0, 0, 256), DType::f32).to({}) + noise, 0);
-    text.push_back(static_cast<uint8_t>(next.item()));
-  }
-  return terminal_lines(std::string(text.begin(), text.end()));
+// Writes the trained model, and a text by it. Rank 0 writes the text alone with the model that it
+// reads from the folder: generation needs no other rank then, whatever the plugin is.
+void Trainer::finish() {
+  const std::filesystem::path folder = output_ / "model";
+  save_pretrained(boosted_->model, folder);
+  example::on_first_rank(world_, "model", [&] {
+    save_vocabulary(vocabulary_, folder);
+    std::string text;
+    const auto length = config_.get<int64_t>("train.sample_tokens");
+    if (length > 0 && vocabulary_.tokenizer) text = sample(folder, length);
+    example::print(fmt::format("{} steps; results in {}\n{}\n", step_, output_.string(), text));
+  });
+}
+
+// Returns a text that begins with the first tokens of the validation data.
+std::string Trainer::sample(const std::filesystem::path& folder, int64_t length) {
+  const Tensor row = flatten(batch_of(*data_.validation, 0, 1).image);
+  const std::vector<int64_t> first =
+      narrow(row, 0, 0, std::min<int64_t>(16, row.numel())).to_vector<int64_t>();
+  const Writer writer(folder, device_of(config_));
+  return writer.write(
+      {first.begin(), first.end()},
+      {.max_new_tokens = length, .sample = true, .seed = config_.get<uint64_t>("train.seed")});
+}
+
+std::string Trainer::model_name() const {
+  const std::filesystem::path folder = pretrained_folder(config_);
+  return folder.empty() ? config_.get<std::string>("model.name") : folder.string();
 }
 
 void Trainer::add_metrics(const nlohmann::json& line) {
@@ -265,4 +270,4 @@ void Trainer::resume() {
   example::check_steps_left(config_, boosted_->dataloader, step_, total_steps_);
 }
 
-}  // namespace gpt2_text
+}  // namespace language_model

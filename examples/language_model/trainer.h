@@ -1,8 +1,8 @@
-// The example's training: the README's loop, with validation, metrics, checkpoints and sample texts
-// that the model writes.
+// The example's training: the README's loop, with validation, metrics, checkpoints, and at the end
+// a folder for transformers and a text that the model writes.
 #pragma once
 
-#include "examples/gpt2_text/text.h"
+#include "examples/language_model/data.h"
 #include "examples/training/output_folder.h"
 #include "examples/training/run_files.h"
 
@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <optional>
 
-namespace gpt2_text {
+namespace language_model {
 
 class Trainer {
  public:
@@ -24,7 +24,9 @@ class Trainer {
   void train_epoch();
   void after_step(double loss, const booster::StepReport& report);
   void validate();
-  std::string sample();
+  void finish();
+  std::string sample(const std::filesystem::path& folder, int64_t length);
+  std::string model_name() const;
   void add_metrics(const nlohmann::json& line);
   void check_weights();
   void write_checkpoint();
@@ -37,15 +39,16 @@ class Trainer {
   booster::World world_;
   std::filesystem::path output_;
   booster::Booster booster_;
-  Texts texts_;
+  Vocabulary vocabulary_;
+  Data data_;
   std::optional<booster::Boosted> boosted_;
   std::optional<example::OutputFolder> folder_;  // rank 0 only
   std::optional<example::RunFiles> files_;       // rank 0 only
   int64_t accumulate_, total_steps_ = 0, log_every_, step_ = 0, skipped_ = 0;
-  int64_t tokens_per_batch_ = 0, metrics_bytes_ = 0, signal_ = 0;
+  int64_t metrics_bytes_ = 0, signal_ = 0;
   int64_t tokens_ = 0;  // trained on since the last line of metrics
   int64_t validated_step_ = -1;
   double logged_at_ = 0;  // seconds
 };
 
-}  // namespace gpt2_text
+}  // namespace language_model

@@ -1,6 +1,7 @@
-// The example that trains a GPT-2 on a text, run as a user runs it.
+// The example that trains language models, run as a user runs it.
 #include "tests/capture_part.h"
 #include "tests/examples/example.h"
+#include "tests/golden_folder.h"
 
 #include <cmath>
 #include <map>
@@ -35,7 +36,7 @@ class TextExample {
         root, root, out, sets);
     std::string command = "OMP_NUM_THREADS=1 ";
     if (!before.empty()) command += fmt::format("'{}/tools/booster' {} ", build, before);
-    command += fmt::format("'{}/examples/gpt2_text'", build);
+    command += fmt::format("'{}/examples/language_model'", build);
     std::istringstream words(all);
     for (std::string word; words >> word;) command += fmt::format(" --set '{}'", word);
     return command;
@@ -79,7 +80,7 @@ double unigram_entropy() {
 
 }  // namespace
 
-TEST_CASE("gpt2_text learns its text and writes it") {
+TEST_CASE("language_model learns its text and writes it") {
   const TextExample example;
   const std::string sets =
       "model.embd_pdrop=0 model.attn_pdrop=0 model.resid_pdrop=0 train.max_steps=150 "
@@ -98,14 +99,14 @@ TEST_CASE("gpt2_text learns its text and writes it") {
   CHECK(example.metrics().back() == last);
 }
 
-TEST_CASE("gpt2_text without a file trains on a text of its own, and says so") {
+TEST_CASE("language_model without a file trains on a text of its own, and says so") {
   const TextExample example;
-  const CommandResult result = example.run("data.file=null train.max_steps=1");
+  const CommandResult result = example.run("data.file=null data.stories=20 train.max_steps=1");
   CHECK_MESSAGE(result.code == 0, result.output);
-  CHECK(result.says("warning: no data.file"));
+  CHECK(result.says("warning: no data.file; the run trains on stories that it makes up"));
 }
 
-TEST_CASE("gpt2_text goes on bit for bit, from an end and from a signal") {
+TEST_CASE("language_model goes on bit for bit, from an end and from a signal") {
   const TextExample example;
   REQUIRE(example.run("train.max_steps=14", "whole").code == 0);
   const std::vector<double> want = example.losses("whole");
@@ -125,7 +126,7 @@ TEST_CASE("gpt2_text goes on bit for bit, from an end and from a signal") {
   CHECK(example.losses("signal") == example.losses("all"));
 }
 
-TEST_CASE("gpt2_text stops in a validation without a result, and validates when it goes on") {
+TEST_CASE("language_model stops in a validation without a result, and validates when it goes on") {
   const TextExample example;
   std::string text;
   for (int i = 0; i < 6000; ++i) text += sentence;
@@ -146,11 +147,19 @@ TEST_CASE("gpt2_text stops in a validation without a result, and validates when 
   CHECK(story == std::vector<std::string>{"1 false", "1 true", "2 false", "2 true"});
 }
 
-TEST_CASE("gpt2_text goes on where neither metrics nor checkpoints can be written, to its end") {
+TEST_CASE(
+    "language_model goes on where neither metrics nor checkpoints can be written, to its end") {
   const TextExample example;
+  // Files of tokens are read where they lie; a text's tokens would have to be written first.
+  std::string tokens;
+  for (int i = 0; i < 60; ++i)
+    for (const char c : std::string(sentence)) tokens += {c, '\0'};
+  example.folder().write("tokens.bin", tokens);
+  const std::string sets = fmt::format("data.file=null data.token_files=[\"{}\"] train.max_steps=9",
+                                       (example.folder() / "tokens.bin").string());
   // Limits files to one block, to imitate a full disk.
   const CommandResult full =
-      run_command("{ trap '' XFSZ; ulimit -f 1; " + example.command("train.max_steps=9 ") + "; }");
+      run_command("{ trap '' XFSZ; ulimit -f 1; " + example.command(sets) + "; }");
   CHECK_MESSAGE(full.code == 1, full.output);  // the last checkpoint must be saved
   CHECK_MESSAGE(full.says("metrics.jsonl: cannot be written"), full.output);
   CHECK_MESSAGE(full.says("; the training goes on"), full.output);
@@ -171,7 +180,8 @@ TEST_CASE("gpt2_text goes on where neither metrics nor checkpoints can be writte
   CHECK_MESSAGE(later.says("tried again"), later.output);
 }
 
-TEST_CASE("gpt2_text: two ranks, and two batches to a step, are one rank with twice the batch") {
+TEST_CASE(
+    "language_model: two ranks, and two batches to a step, are one rank with twice the batch") {
   const TextExample example;
   const std::string sets =
       "model.embd_pdrop=0 model.attn_pdrop=0 model.resid_pdrop=0 train.max_steps=8";
@@ -195,7 +205,7 @@ TEST_CASE("gpt2_text: two ranks, and two batches to a step, are one rank with tw
 }
 
 // 75 windows make 9 batches of 8; the last 3 windows are dropped.
-TEST_CASE("gpt2_text: the batches that are left of an epoch make a step of their own") {
+TEST_CASE("language_model: the batches that are left of an epoch make a step of their own") {
   const TextExample example;
   const std::string sets = "model.embd_pdrop=0 model.attn_pdrop=0 model.resid_pdrop=0 ";
   const auto losses = [&](const std::string& more, const std::string& out) {
@@ -218,7 +228,7 @@ TEST_CASE("gpt2_text: the batches that are left of an epoch make a step of their
     CHECK(rows[i] == doctest::Approx(as_many[i]).epsilon(1e-4));
 }
 
-TEST_CASE("gpt2_text trains, validates and writes on a mesh as in one process") {
+TEST_CASE("language_model trains, validates and writes on a mesh as in one process") {
   const TextExample example;
   const std::string sets =
       "model.embd_pdrop=0 model.attn_pdrop=0 model.resid_pdrop=0 train.max_steps=6 "
@@ -254,9 +264,9 @@ TEST_CASE("gpt2_text trains, validates and writes on a mesh as in one process") 
   }
 }
 
-TEST_CASE("gpt2_text tells what it cannot train on, and leaves no folder") {
+TEST_CASE("language_model tells what it cannot train on, and leaves no folder") {
   const TextExample example;
-  example.folder().write("short", std::string(200, 'x'));
+  example.folder().write("short", std::string(40, 'x'));
   example.folder().write("empty", "");
   const std::string root = example.folder().path().string();
   REQUIRE(::mkfifo((root + "/pipe").c_str(), 0600) == 0);
@@ -272,12 +282,12 @@ TEST_CASE("gpt2_text tells what it cannot train on, and leaves no folder") {
            {"data.file=" + root + "/pipe", 1, "got a pipe, want a regular file"},
            {"data.file=/dev/zero", 1, "got a device, want a regular file"},
            {"data.file=" + root + "/empty", 1, "got an empty file"},
-           {"data.file=" + root + "/short", 1, "20 to validate on, want at least 33 of each"},
+           {"data.token_files=[\"a\"]", 2, "data: several sources"},
+           {"data.document_end=<end>", 2, "data.document_end: no such token; got <end>"},
            {"data.tokens=33", 2, "data.tokens: more than the model has positions; got 33"},
            {"data.token=16", 2, "did you mean tokens?"},
-           {"model.vocab_size=255", 2, "model.vocab_size: does not hold every byte"},
+           {"model.vocab_size=257", 2, "model.vocab_size: does not hold every byte"},
            {"model.n_head=3", 2, "3 heads of 32"},
-           {"data.batch_size=4000", 2, "no full batch; got 75 samples"},
            {"model={\"name\":\"mlp\",\"sizes\":[2,2]}", 2, "reads no text; got mlp"}}) {
     CAPTURE_PART(set);
     const CommandResult result = example.run(set);
@@ -285,13 +295,22 @@ TEST_CASE("gpt2_text tells what it cannot train on, and leaves no folder") {
     CHECK_MESSAGE(result.says(says), result.output);
     CHECK_FALSE(example.exists("out"));
   }
+  // What the tokens of a text tell.
+  for (const auto& [set, code, says] : std::vector<Mistake>{
+           {"data.file=" + root + "/short", 1, "rows to train on and 1 to validate on"},
+           {"data.batch_size=4000", 2, "no full batch; got 75 samples"}}) {
+    CAPTURE_PART(set);
+    const CommandResult result = example.run(set, "late");
+    CHECK_MESSAGE(result.code == code, result.output);
+    CHECK_MESSAGE(result.says(says), result.output);
+  }
 }
 
-TEST_CASE("gpt2_text trains a GPT-2 unless a config names another model") {
+TEST_CASE("language_model trains a GPT-2 unless a config names another model") {
   const TextExample example;
   const auto check = [&](const std::string& config) {
     example.folder().write("config.json", config);
-    return run_command(fmt::format("'{}/examples/gpt2_text' --check --config '{}'",
+    return run_command(fmt::format("'{}/examples/language_model' --check --config '{}'",
                                    build_folder().string(),
                                    (example.folder() / "config.json").string()));
   };
@@ -308,4 +327,117 @@ TEST_CASE("gpt2_text trains a GPT-2 unless a config names another model") {
   const CommandResult images = check(R"({"model": {"name": "resnet20"}})");
   CHECK(images.code == 2);
   CHECK(images.says("reads no text; got resnet20, want gpt2"));
+}
+
+namespace {
+
+// The folder of a model with its tokeniser, made by tests/golden/make_language_model.py.
+void copy_golden_model(const TextExample& example) {
+  const std::filesystem::path golden = test::golden_folder(), to = example.folder() / "golden";
+  std::filesystem::create_directories(to);
+  for (const char* name : {"config.json", "model.safetensors"})
+    std::filesystem::copy_file(golden / "language_model" / name, to / name);
+  std::filesystem::copy_file(golden / "text/gpt2.json", to / "tokenizer.json");
+}
+
+std::string conversations() {
+  std::string lines;
+  for (const char* colour : {"red", "blue", "green", "pink"})
+    for (const char* thing : {"hat", "boat", "ball"}) {
+      const auto message = [](const char* role, const std::string& text) {
+        return nlohmann::json{{"role", role}, {"content", text}};
+      };
+      nlohmann::json talk = {message("user", fmt::format("Which {}?", thing)),
+                             message("assistant", fmt::format("The {} one.", colour))};
+      if (*thing == 'b') {
+        talk.push_back(message("user", "Sure?"));
+        talk.push_back(message("assistant", "Yes."));
+      }
+      lines += nlohmann::json{{"messages", talk}}.dump() + "\n";
+    }
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("language_model: perplexity and choices are those of transformers, on ranks too") {
+  const TextExample example;
+  copy_golden_model(example);
+  const std::filesystem::path golden =
+      std::filesystem::path(test::golden_folder()) / "language_model";
+  const auto want = nlohmann::json::parse(std::ifstream(golden / "expected.json"));
+  const std::string model = (example.folder() / "golden").string(),
+                    tokens = (example.folder() / "text.bin").string();
+  REQUIRE(run_booster(
+              fmt::format("tokenize '{}' '{}' '{}'", model, tokens, (golden / "text.txt").string()))
+              .code == 0);
+  const double questions = want["questions"];
+  const std::string says[] = {
+      fmt::format("{} tokens, loss {:.4f}, perplexity {:.3f}", want["tokens"].get<int>(),
+                  want["loss"].get<double>(), want["perplexity"].get<double>()),
+      fmt::format("{} questions, accuracy {:.2f} %, by likelihood per byte {:.2f} %", questions,
+                  100 * want["right"].get<double>() / questions,
+                  100 * want["right_per_byte"].get<double>() / questions)};
+  const std::string arguments = fmt::format(
+      " --evaluate '{}' --choices '{}' --set inference.folder='{}' --set data.tokens=32", tokens,
+      (golden / "choices.jsonl").string(), model);
+  const std::string program = (build_folder() / "examples/language_model").string(),
+                    booster = (build_folder() / "tools/booster").string();
+  for (const char* ranks : {"", "torch_ddp", R"({"name":"hybrid_parallel","tp_size":2})"}) {
+    CAPTURE(ranks);
+    const std::string before =
+        *ranks == 0 ? "" : fmt::format("'{}' run --nproc_per_node 2 ", booster);
+    const std::string plugin = *ranks == 0 ? "" : fmt::format(" --set booster.plugin='{}'", ranks);
+    const CommandResult result = run_command(
+        fmt::format("OMP_NUM_THREADS=1 {}'{}'{}{}", before, program, arguments, plugin));
+    CHECK_MESSAGE(result.code == 0, result.output);
+    for (const std::string& line : says) CHECK_MESSAGE(result.says(line), result.output);
+  }
+  example.folder().write("bad.jsonl",
+                         "{\"context\": \"a\", \"choices\": [\" b\"], \"answer\": 1}\n");
+  const CommandResult bad =
+      run_command(fmt::format("'{}' --choices '{}' --set inference.folder='{}'", program,
+                              (example.folder() / "bad.jsonl").string(), model));
+  CHECK(bad.code == 1);
+  CHECK_MESSAGE(bad.says("bad.jsonl:1: answer; got 1, want below 1"), bad.output);
+}
+
+TEST_CASE("language_model fine-tunes the folder that it wrote, on conversations, and answers") {
+  const TextExample example;
+  const std::string no_dropout = "model.embd_pdrop=0 model.attn_pdrop=0 model.resid_pdrop=0 ";
+  REQUIRE(example.run("model.n_positions=96 train.max_steps=2 " + no_dropout, "base").code == 0);
+  example.folder().write("talks.jsonl", conversations());
+  const std::string root = example.folder().path().string();
+  const std::string sets = fmt::format(
+      "data.file=null data.conversations={0}/talks.jsonl train.pretrained={0}/base/model "
+      "data.tokens=96 data.validation_fraction=0.3 booster.loss_mean=rows model.n_positions=96 {1}",
+      root, no_dropout);
+  const CommandResult one =
+      example.run(sets + "data.batch_size=4 train.epochs=60 train.max_steps=100", "one");
+  REQUIRE_MESSAGE(one.code == 0, one.output);
+  const std::vector<double> losses = example.losses("one");
+  CHECK(losses.front() > 3);
+  CHECK_MESSAGE(losses.back() < 1.5, one.output);
+  // Rows of different lengths, of which only answers count, give the same on two ranks.
+  const CommandResult two = example.run(
+      sets + "data.batch_size=2 train.epochs=60 train.max_steps=4 booster.plugin=torch_ddp", "two",
+      "run --nproc_per_node 2");
+  REQUIRE_MESSAGE(two.code == 0, two.output);
+  const CommandResult again =
+      example.run(sets + "data.batch_size=4 train.epochs=60 train.max_steps=4", "again");
+  REQUIRE(again.code == 0);
+  const double val = example.metrics("again").back()["val_loss"];
+  CHECK(example.metrics("two").back()["val_loss"].get<double>() ==
+        doctest::Approx(val).epsilon(1e-4));
+  // Packed rows too.
+  const CommandResult packed =
+      example.run(sets + "data.pack=true data.batch_size=1 train.max_steps=2", "packed");
+  CHECK_MESSAGE(packed.code == 0, packed.output);
+  const CommandResult answer = example.run(
+      fmt::format("inference.folder={}/one/model inference.prompt=hat inference.chat=true", root));
+  CHECK_MESSAGE(answer.code == 0, answer.output);
+  CHECK_MESSAGE(answer.says("user: hat\nassistant: "), answer.output);
+  const CommandResult tool =
+      run_booster(fmt::format("generate '{}/one/model' --prompt 'user: hat'", root));
+  CHECK_MESSAGE(tool.code == 0, tool.output);
 }

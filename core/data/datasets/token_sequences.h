@@ -1,0 +1,138 @@
+// Sequences of tokens of any length, and the data sets that make rows of them: one sequence to a
+// row, padded; or as many as fit, packed.
+//
+//   auto talks = std::make_shared<Conversations>("talks.jsonl", tokenizer, chat_template);
+//   DataLoader loader = booster.prepare_dataloader(PaddedSequences(talks, {.length = 2048}), ...);
+//
+// A sample has token ids (n) and labels (n), both i64. The label of a place is the next token, or
+// ignored_token where the loss ignores it. All are immutable and thread-safe.
+#pragma once
+
+#include "core/data/datasets/datasets.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace booster {
+
+inline constexpr int64_t ignored_token = -100;  // CrossEntropyOptions::ignore_index
+
+class TokenSequences {
+ public:
+  virtual ~TokenSequences() = default;
+  virtual int64_t size() const = 0;
+  virtual int64_t length(int64_t sequence) const = 0;  // in tokens
+  // Writes tokens `start`, `start` + 1, ... of a sequence and their labels. The caller stays within
+  // the length. The last token's label is ignored.
+  virtual void read(int64_t sequence, int64_t start, std::span<int64_t> tokens,
+                    std::span<int64_t> labels) const = 0;
+  // Returns the first place whose label is not ignored.
+  virtual int64_t first_label(int64_t /*sequence*/) const { return 0; }
+  // Distinguishes contents, as DatasetIdentity does.
+  virtual uint64_t fingerprint() const = 0;
+};
+
+// --- one sequence to a row
+
+struct PaddedOptions {
+  int64_t length = 1024;   // longer sequences lose their end
+  bool to_length = false;  // pad every row to `length`; else to the longest of its batch
+  int64_t multiple = 1;    // of which a batch's length is one; ranks that share tokens need it
+  int64_t pad_token = 0;   // after the sequence, with ignored labels
+};
+
+// A sequence whose labels are all ignored within `length` is left out.
+class PaddedSequences : public Dataset {
+ public:
+  // Throws for sizes below 1, for a length that is no multiple, and if no sequence is left.
+  explicit PaddedSequences(std::shared_ptr<const TokenSequences> sequences,
+                           PaddedOptions options = {});
+  int64_t size() const override { return static_cast<int64_t>(kept_.size()); }
+  Sample load(int64_t index, RandomStream& random) const override;
+  Sample load_in_batch(int64_t index, std::span<const int64_t> batch,
+                       RandomStream& random) const override;
+  DatasetIdentity identity() const override;
+  int64_t left_out() const { return sequences_->size() - size(); }
+
+ private:
+  int64_t length_of(int64_t index) const;
+  Sample padded(int64_t index, int64_t length) const;
+
+  std::shared_ptr<const TokenSequences> sequences_;
+  PaddedOptions options_;
+  std::vector<int64_t> kept_;  // sequences
+};
+
+// --- packed rows
+//
+// Documents of a row are told apart by the token that ends them: the document of a place is the
+// number of end tokens before it. So an end token belongs to the document that it ends. A model
+// that keeps attention within documents counts them in the row; no other input says where they are.
+// What is left of a row is filled with end tokens. No label crosses a boundary.
+
+struct PackedOptions {
+  int64_t length = 1024;     // of a row
+  int32_t document_end = 0;  // the last token of every sequence
+  uint64_t seed = 42;        // of the order in which sequences are packed
+  // A sequence longer than a row goes on in other rows; its last part shares one. false: it loses
+  // its end, and is left out if no label is left.
+  bool split = true;
+};
+
+// Sequences take their places in a drawn order, each in the first row that has room (first fit).
+// Rows depend on the options alone, so that a loader resumes among them like among other samples.
+class PackedSequences : public Dataset {
+ public:
+  // Throws for a sequence that does not end with document_end, or has it elsewhere, as far as the
+  // kind of sequences does not exclude that.
+  explicit PackedSequences(std::shared_ptr<const TokenSequences> sequences,
+                           PackedOptions options = {});
+  int64_t size() const override { return static_cast<int64_t>(rows_.size()) - 1; }
+  Sample load(int64_t index, RandomStream& random) const override;
+  DatasetIdentity identity() const override;
+  int64_t left_out() const { return left_out_; }
+  // Returns the share of all places that hold tokens of sequences.
+  double fill() const;
+
+ private:
+  struct Piece {
+    int64_t sequence, start, count;
+  };
+  std::vector<Piece> pieces_of(int64_t sequence) const;
+
+  std::shared_ptr<const TokenSequences> sequences_;
+  PackedOptions options_;
+  std::vector<Piece> pieces_;  // row by row
+  std::vector<int64_t> rows_;  // where each row's pieces begin, and the end
+  int64_t left_out_ = 0;
+};
+
+// --- the documents of token files
+
+// Parts files at the token that ends documents. A last document without one gets one. Documents
+// without any other token are skipped.
+class TokenDocuments : public TokenSequences {
+ public:
+  TokenDocuments(std::vector<std::shared_ptr<const TokenFile>> files, int32_t document_end);
+  int64_t size() const override { return static_cast<int64_t>(documents_.size()); }
+  int64_t length(int64_t sequence) const override;
+  void read(int64_t sequence, int64_t start, std::span<int64_t> tokens,
+            std::span<int64_t> labels) const override;
+  uint64_t fingerprint() const override;
+
+ private:
+  struct Document {
+    size_t file;
+    int64_t begin, length;  // with the end token
+  };
+  void part(size_t file);
+
+  std::vector<std::shared_ptr<const TokenFile>> files_;
+  int32_t document_end_;
+  std::vector<Document> documents_;
+};
+
+}  // namespace booster
