@@ -111,6 +111,10 @@ class AtomicFolder {
 
 void write_file(const std::filesystem::path& path, std::string_view content);
 
+// Removes a folder so that no reader finds a part of it under its name, not even after a kill or a
+// power cut: it is renamed first. What cannot be removed now is left for clear_up.
+void remove_folder(const std::filesystem::path& folder);
+
 // Creates the folder and its missing parents; the folders it creates survive a crash.
 void make_folders(const std::filesystem::path& path);
 
