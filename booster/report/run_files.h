@@ -52,7 +52,8 @@ class EventFile {
 // --- metrics.jsonl, the curves of a training: one JSON object for each logged step and each
 // validation, with its "step". Treated as untrusted: the file may be damaged, or still grow.
 struct MetricsFile {
-  // A line that is not a JSON object, and the reason.
+  // A line that is not a JSON object, and the reason. A last line without its end is none: the run
+  // may still be writing it.
   struct LeftOut {
     int64_t line;
     std::string reason;

@@ -90,7 +90,7 @@ int Trainer::run() {
     const std::string text = sample();
     if (first_rank())
       example::print(fmt::format("{} steps; results in {}\n{}\n", step_, output_.string(), text));
-    return 0;
+    return first_rank() && files_->has_lost_metrics() ? 1 : 0;
   }
   if (first_rank())
     example::print(fmt::format("stopped by signal {} after step {}; the same command goes on\n",
@@ -131,14 +131,14 @@ void Trainer::train_epoch() {
     done = 0;
     loss = 0;
   }
-  signal_ = example::largest(world_, {example::stop_signal()})[0];
+  signal_ = example::agreed_stop_signal(world_, folder_, output_);
 }
 
 void Trainer::after_step(double loss, const StepReport& report) {
   ++step_;
   if (report.skipped()) ++skipped_;
   loss = example::mean(world_, loss);
-  signal_ = example::largest(world_, {example::stop_signal()})[0];
+  signal_ = example::agreed_stop_signal(world_, folder_, output_);
   if (!std::isfinite(loss))
     fail_run("step {}: the loss is {}; try a smaller optimizer.lr (now {:.4g})", step_, loss,
              boosted_->optimizer.lr());
@@ -170,7 +170,7 @@ void Trainer::validate() {
   std::vector<double> totals(2);  // of losses, of windows
   boosted_->model.eval();
   for (int64_t begin = 0; begin < windows.size(); begin += most * mesh.size("data")) {
-    signal_ = example::largest(world_, {example::stop_signal()})[0];
+    signal_ = example::agreed_stop_signal(world_, folder_, output_);
     if (signal_ != 0) return;
     const int64_t mine = begin + most * mesh.place("data");
     const int64_t count = std::clamp<int64_t>(windows.size() - mine, 0, most);
@@ -240,6 +240,7 @@ void Trainer::write_checkpoint() {
 }
 
 void Trainer::save() {
+  example::agreed_stop_signal(world_, folder_, output_);
   check_weights();
   write_checkpoint();
 }

@@ -21,8 +21,10 @@ class AppendedFile {
 
   // Appends all of the piece or, if it throws, nothing.
   void append(std::string_view piece);
-  // Returns once what was appended is on the disk.
+  // Returns once what was appended, and the file's name, are on the disk.
   void sync();
+  // Returns true if the path no longer names this file: it was removed or replaced.
+  bool is_lost() const;
   // Truncates the file to its first `bytes` bytes.
   void keep(int64_t bytes);
   int64_t bytes() const { return bytes_; }
@@ -31,6 +33,7 @@ class AppendedFile {
   std::filesystem::path path_;
   int descriptor_ = -1;
   int64_t bytes_ = 0;
+  bool is_named_ = false;  // the name is on the disk
 };
 
 }  // namespace booster

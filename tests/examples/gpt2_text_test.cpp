@@ -309,3 +309,19 @@ TEST_CASE("gpt2_text trains a GPT-2 unless a config names another model") {
   CHECK(images.code == 2);
   CHECK(images.says("reads no text; got resnet20, want gpt2"));
 }
+
+TEST_CASE("gpt2_text ends with an error where its folder, lock or metrics are taken away") {
+  for (const std::string gone : {"out", "out/run.lock", "out/metrics.jsonl"}) {
+    CAPTURE(gone);
+    const TextExample example;
+    const std::string command =
+        example.command("train.epochs=100000 train.max_steps=200 train.checkpoint_every=0");
+    const CommandResult ran = run_command(fmt::format(
+        "cd '{}' && {{ {} > log 2>&1 & pid=$!; until grep -qs 'step 3:' log || ! kill -0 $pid; do "
+        "sleep 0.05; done; mv {} gone; wait $pid; code=$?; cat log; exit $code; }}",
+        example.folder().path().string(), command, gone));
+    CHECK_MESSAGE(ran.code == 1, ran.output);
+    CHECK_MESSAGE(ran.says("removed or replaced during the training"), ran.output);
+    CHECK(example.exists("out/checkpoint") == (gone == "out/metrics.jsonl"));
+  }
+}
