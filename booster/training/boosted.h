@@ -7,6 +7,7 @@
 #include "core/optim/parameter_average.h"
 #include "core/optim/schedules/lr_scheduler.h"
 #include "mixed_precision/interface/precision.h"
+#include "platform/handle.h"
 
 #include <functional>
 #include <memory>
@@ -78,7 +79,7 @@ class BoostedModel {
 
  private:
   friend class Booster;
-  std::shared_ptr<Session> session_;
+  Handle<Session, "boosted model"> session_;
   Model model_;
 };
 
@@ -128,7 +129,7 @@ class BoostedOptimizer {
                                           const ParameterAverage& average);
   LossAndReport step_after(const std::function<Tensor()>& closure);
 
-  std::shared_ptr<Session> session_;
+  Handle<Session, "boosted optimizer"> session_;
 };
 
 // While the result lives, the boosted model computes with the averages. All ranks create and

@@ -25,6 +25,7 @@
 #include "core/optim/update_rule.h"
 #include "core/tensor/shape.h"
 #include "core/tensor/tensor.h"
+#include "platform/handle.h"
 
 #include <functional>
 #include <initializer_list>
@@ -261,7 +262,7 @@ class Optimizer {
   friend class AveragedWeights;
   Tensor step_after(const std::function<Tensor()>& closure);
 
-  std::shared_ptr<Body> body_;
+  Handle<Body, "optimizer"> body_;
 };
 
 // Optimizers that train together; a single one converts.

@@ -102,7 +102,7 @@ class LRScheduler {
 
  private:
   struct Body;
-  std::shared_ptr<Body> body_;
+  Handle<Body, "lr_scheduler"> body_;
 };
 
 // Warm-up base (t + 1) / (warmup_steps + 1), then straight to 0 at total_steps and 0 after it:
