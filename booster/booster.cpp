@@ -6,6 +6,7 @@
 #include "booster/training/session.h"
 #include "core/nn/module_traits.h"
 #include "parallel/mesh.h"
+#include "platform/forks.h"
 
 #include <fmt/format.h>
 
@@ -133,7 +134,7 @@ std::vector<std::shared_ptr<Session>> Booster::open_sessions(const std::vector<M
   keep_new_groups(optimizers, iteration);
   std::vector<std::shared_ptr<Session>> sessions;
   for (const Optimizer& optimizer : optimizers)
-    sessions.push_back(std::make_shared<Session>(precision, plugin, iteration, model, optimizer));
+    sessions.push_back(make_shared_here<Session>(precision, plugin, iteration, model, optimizer));
   sessions[0]->pass_on_notes();
   return sessions;
 }

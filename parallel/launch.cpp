@@ -4,6 +4,7 @@
 #include "parallel/host_list.h"
 #include "parallel/rendezvous/dead_places.h"
 #include "parallel/rendezvous/job.h"
+#include "parallel/rendezvous/launcher_watch.h"
 #include "parallel/rendezvous/store/socket.h"
 #include "platform/environment.h"
 #include "platform/error.h"
@@ -278,6 +279,7 @@ Group World::group() const {
   static std::optional<Group> made;
   std::lock_guard lock(mutex);
   if (made) return *made;
+  if (size > 1) end_with_launcher();
   check(size == 1 || !place.empty(),
         "MASTER_ADDR: is not set, and the ranks are on several machines; want the address of rank "
         "0's machine on all of them (mpirun -x MASTER_ADDR passes it)");

@@ -128,7 +128,7 @@ class Mesh {
 
  private:
   struct State;
-  std::shared_ptr<State> state_;
+  Handle<State, "mesh"> state_;
 };
 
 // --- World: this process's rank, read from the environment of its launcher.

@@ -18,6 +18,8 @@
 namespace booster::kernels {
 namespace {
 
+constexpr int most_threads = 4096;
+
 thread_local bool has_chosen = false;
 
 // Returns the processors that a process may use; 0 is the caller. Process 1 shows the processors of
@@ -33,9 +35,14 @@ int usable_processors(pid_t process) {
 
 int thread_count() { return omp_get_max_threads(); }
 void set_thread_count(int threads) {
-  check(threads >= 1 && threads <= 4096, "threads: out of range; got {}, want 1 to 4096", threads);
+  check(threads >= 1 && threads <= most_threads, "threads: out of range; got {}, want 1 to {}",
+        threads, most_threads);
   omp_set_num_threads(threads);
   has_chosen = true;
+}
+void check_thread_setting() {
+  check(thread_count() <= most_threads, "OMP_NUM_THREADS: out of range; got {}, want 1 to {}",
+        thread_count(), most_threads);
 }
 
 int threads_of_share(int processes, int usable, int machine) {

@@ -6,6 +6,8 @@ namespace booster::kernels {
 // Returns the threads of parallel loops of the kernels (and oneDNN) that the calling thread starts.
 int thread_count();
 void set_thread_count(int threads);
+// Throws if OMP_NUM_THREADS asks for more threads than the kernels may have: libgomp would crash.
+void check_thread_setting();
 
 // Divides the processors among the processes of a job on this machine, in the calling thread. Does
 // nothing if OMP_NUM_THREADS or set_thread_count has set the number.

@@ -118,7 +118,8 @@ int resting_threads() { return std::max(2, omp_get_num_procs() - omp_get_max_thr
 // The number of threads that queue for a processor, and the team that sleeps while there are any.
 std::mutex crowded_mutex;
 int crowded_threads = 0;
-std::unique_ptr<RestingTeam> resting_team;
+// Never destroyed: threads may still compute when the program ends.
+auto& resting_team = *new std::unique_ptr<RestingTeam>;
 
 void count_crowded(int more) {
   const std::lock_guard lock(crowded_mutex);

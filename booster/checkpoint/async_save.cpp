@@ -2,6 +2,7 @@
 
 #include "booster/checkpoint/training/finish_together.h"
 #include "booster/training/session.h"
+#include "platform/forks.h"
 #include "platform/warn.h"
 
 #include <chrono>
@@ -43,14 +44,16 @@ class BackgroundSave {
     if (std::exchange(finished_, true)) return;
     finish_together(group_, "checkpoint", std::move(writing_));
   }
+  // A child of fork has no thread to wait for.
   void wait_here() const {
-    if (writing_.valid()) writing_.wait();
+    if (writing_.valid() && forks_ == fork_count()) writing_.wait();
   }
 
  private:
   Group group_;
   std::future<void> writing_;
   bool finished_ = false;
+  const int forks_ = fork_count();
 };
 
 namespace {
@@ -89,7 +92,7 @@ void PendingSave::wait() {
 PendingSave begin_save(Session& session, std::function<void()> write) {
   static AtExit at_exit;
   PendingSave pending;
-  pending.save_ = std::make_shared<BackgroundSave>(session.plugin->group(), std::move(write));
+  pending.save_ = make_shared_here<BackgroundSave>(session.plugin->group(), std::move(write));
   session.last_save = pending.save_;
   at_exit.add(pending.save_);
   return pending;

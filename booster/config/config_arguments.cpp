@@ -4,6 +4,7 @@
 #include "parallel/rendezvous/rank_notes.h"
 #include "platform/arguments/command_line.h"
 #include "platform/json/json_document.h"
+#include "platform/system_limits.h"
 #include "platform/warn.h"
 
 #include <CLI/CLI.hpp>
@@ -136,7 +137,7 @@ void say_error(const char* text) {
     code = error.exit_code();
     say_error(error.what());
   } catch (const std::exception& error) {
-    say_error(error.what());
+    say_error(text_of_error(error).c_str());
   } catch (...) {
     say_error("an unknown exception");
   }

@@ -14,6 +14,15 @@ using Json = nlohmann::json;
 
 constexpr size_t longest_line = size_t{1} << 20;
 
+// Returns true after a last line without its end: a run is still writing it, or a power cut tore
+// it.
+bool is_torn(std::ifstream& file, const std::filesystem::path& path) {
+  if (file.rdbuf()->sgetc() != std::ifstream::traits_type::eof()) return false;
+  std::ifstream end = open_regular(path);
+  end.seekg(-1, std::ios::end);
+  return end.get() != '\n';
+}
+
 }  // namespace
 
 std::vector<std::pair<double, double>> MetricsFile::series(const std::string& key) const {
@@ -58,6 +67,7 @@ MetricsFile read_metrics(const std::filesystem::path& path) {
       continue;
     }
     Json object = json_if_whole<Json>(line);
+    if (object.is_discarded() && is_torn(file, path)) break;
     if (object.is_object())
       metrics.lines.push_back(std::move(object));
     else

@@ -15,9 +15,11 @@ BoostedModel::BoostedModel(std::shared_ptr<Session> session)
 
 void BoostedModel::share_buffers() const { session_->plugin->sync_params({}); }
 
-Tensor BoostedModel::operator()(const Tensor& x) const { return session_->forward(model_, x); }
+Tensor BoostedModel::operator()(const Tensor& x) const {
+  return session_.in("model").forward(model_, x);
+}
 
-StepReport BoostedOptimizer::step() { return session_->step(); }
+StepReport BoostedOptimizer::step() { return session_.in("optimizer.step").step(); }
 
 double BoostedOptimizer::lr(int group) const { return session_->optimizer.lr(group); }
 
@@ -29,7 +31,7 @@ Optimizer& BoostedOptimizer::unwrap() const { return session_->optimizer; }
 
 void BoostedOptimizer::zero_grad() {
   const kernels::TraceScope span("zero_grad", kernels::SpanKind::phase);
-  session_->zero_grad();
+  session_.in("optimizer.zero_grad").zero_grad();
 }
 
 LossAndReport BoostedOptimizer::step_after(const std::function<Tensor()>& closure) {

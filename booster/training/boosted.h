@@ -10,6 +10,7 @@
 #include "core/optim/schedules/lr_scheduler.h"
 #include "mixed_precision/interface/precision.h"
 #include "parallel/groups/group.h"
+#include "platform/handle.h"
 
 #include <functional>
 #include <memory>
@@ -81,7 +82,7 @@ class BoostedModel {
 
  private:
   friend class Booster;
-  std::shared_ptr<Session> session_;
+  Handle<Session, "boosted model"> session_;
   Model model_;
 };
 
@@ -131,7 +132,7 @@ class BoostedOptimizer {
                                           const ParameterAverage& average);
   LossAndReport step_after(const std::function<Tensor()>& closure);
 
-  std::shared_ptr<Session> session_;
+  Handle<Session, "boosted optimizer"> session_;
 };
 
 // Makes the boosted model compute with the averages while the result lives. All ranks create and

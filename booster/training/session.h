@@ -7,11 +7,11 @@
 
 #include "booster/training/gradient_loans.h"
 #include "booster/training/joined_mean.h"
-#include "booster/training/one_thread.h"
 #include "booster/training/skipped_steps.h"
 #include "core/autograd/gradient_keeper.h"
 #include "core/nn/criterion.h"
 #include "mixed_precision/interface/precision.h"
+#include "platform/one_thread.h"
 #include "plugins/interface/plugin.h"
 
 #include <functional>
@@ -49,8 +49,8 @@ struct Iteration {
   int64_t steps = 0;                          // steps so far, of all optimizers
   bool statistics_noted = false;              // reported frozen batch norms (frozen_statistics.h)
   std::shared_ptr<const BatchWeight> weight;  // of the current passes' batch
-  int no_sync = 0;  // living guards: gradients of the next backward passes stay local
-  OneThread thread;
+  int no_sync = 0;  // guards alive: gradients of the coming backward passes stay local
+  OneThread thread{"booster: the boosted", "what was boosted with it", "a model"};
   std::unique_ptr<JoinedMean> joined;  // null: each batch's loss is a mean of its own
 
   bool awaits(const Optimizer& optimizer) const;

@@ -1,6 +1,8 @@
 #include "core/data/engine.h"
 
 #include "platform/error.h"
+#include "platform/forks.h"
+#include "platform/system_limits.h"
 #include "platform/trace.h"
 
 #include <algorithm>
@@ -74,6 +76,7 @@ Tensor without_rows(const Tensor& all, const std::map<int64_t, std::exception_pt
 
 Engine::Engine(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options)
     : dataset_(std::move(dataset)), options_(std::move(options)) {
+  check(dataset_ != nullptr, "DataLoader: no data set; got null");
   check_options(options_);
   if (options_.device.type == DeviceType::cuda) staging_.emplace(options_.device);
   if (!options_.weight) options_.weight = std::make_shared<BatchWeight>();
@@ -90,6 +93,15 @@ Engine::~Engine() {
   }
   work_ready_.notify_all();
   for (auto& thread : threads_) thread.join();
+}
+
+bool Engine::has_its_threads() const { return threads_.empty() || forks_ == fork_count(); }
+
+void Engine::check_threads(const char* call) const {
+  check(has_its_threads(),
+        "DataLoader: {} is called in a child of fork, which has none of the worker threads; want a "
+        "loader that the child makes",
+        call);
 }
 
 JoinedShares Engine::joined() const {
@@ -133,6 +145,8 @@ std::vector<BadImage> Engine::bad_images() const {
 LoaderState Engine::upcoming() const { return next_.value_or(LoaderState{now_.epoch + 1, 0}); }
 
 void Engine::prepare() {
+  check_threads("prepare()");
+  const OneThread::Scope alone(consumer_, "prepare()");
   std::lock_guard lock(mutex_);
   if (prepared_ == upcoming()) return;
   make_from(upcoming());
@@ -140,6 +154,8 @@ void Engine::prepare() {
 }
 
 void Engine::begin() {
+  check_threads("begin()");
+  const OneThread::Scope alone(consumer_, "begin()");
   std::lock_guard lock(mutex_);
   const LoaderState from = upcoming();
   if (prepared_ != from) make_from(from);
@@ -158,7 +174,9 @@ void Engine::make_from(LoaderState from) {
 }
 
 void Engine::start_workers() {
-  for (int i = 0; i < options_.workers; ++i) threads_.emplace_back([this] { work(); });
+  forks_ = fork_count();
+  for (int i = 0; i < options_.workers; ++i)
+    threads_.push_back(start_thread("DataLoader: workers", [this] { work(); }));
 }
 
 // Keeps `prefetch` batches in progress.
@@ -318,6 +336,8 @@ std::shared_ptr<Engine::Job> Engine::wait_for_front() {
 }
 
 std::optional<Batch> Engine::next() {
+  check_threads("operator++");
+  const OneThread::Scope alone(consumer_, "operator++");
   while (auto job = wait_for_front()) {
     auto batch = without_bad(*job);
     LoaderState at;

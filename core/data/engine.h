@@ -7,6 +7,7 @@
 #include "core/data/joined_shares.h"
 #include "core/data/loader.h"
 #include "core/tensor/staging.h"
+#include "platform/one_thread.h"
 
 #include <condition_variable>
 #include <deque>
@@ -22,6 +23,8 @@ class Engine {
  public:
   Engine(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options);
   ~Engine();
+  // Returns false in a child of fork without the worker threads: it must leave the object alone.
+  bool has_its_threads() const;
 
   void prepare();
   void begin();
@@ -56,6 +59,7 @@ class Engine {
   LoaderState upcoming() const;
   void make_from(LoaderState from);
   void start_workers();
+  void check_threads(const char* call) const;
   void work();
   std::shared_ptr<Job> claimable() const;
   void schedule();
@@ -78,6 +82,8 @@ class Engine {
   mutable std::mutex mutex_;
   std::condition_variable work_ready_, batch_ready_;
   std::vector<std::thread> threads_;
+  int forks_ = 0;  // fork_count() of the process that started them
+  OneThread consumer_{"DataLoader:", "the same loader", "a loader"};
   bool stopping_ = false;
   LoaderState now_;                                  // the current epoch's, or the last one's
   std::optional<LoaderState> next_ = LoaderState{};  // where begin() starts; nothing: after now_

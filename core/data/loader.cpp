@@ -12,20 +12,23 @@ BadImagePolicy bad_image_policy(const std::string& name) {
 }
 
 DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options)
-    : engine_(std::make_shared<Engine>(std::move(dataset), std::move(options))) {}
+    : engine_(new Engine(std::move(dataset), std::move(options)), [](Engine* engine) {
+        if (engine->has_its_threads()) delete engine;
+      }) {}
 
 DataLoader::Iterator& DataLoader::Iterator::operator++() {
+  check(engine_ != nullptr, "DataLoader: operator++ of an iterator without a loader");
   batch_.reset();  // before waiting, so that later batches can reuse its memory
   if (auto batch = engine_->next()) batch_ = std::make_shared<Batch>(std::move(*batch));
   return *this;
 }
 
-void DataLoader::prepare() { engine_->prepare(); }
+void DataLoader::prepare() { engine_.in("DataLoader.prepare").prepare(); }
 
 DataLoader::Iterator DataLoader::begin() {
-  engine_->begin();
+  engine_.in("DataLoader.begin").begin();
   Iterator first;
-  first.engine_ = engine_.get();
+  first.engine_ = engine_;
   return ++first;
 }
 

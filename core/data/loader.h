@@ -3,13 +3,14 @@
 //   DataLoader loader(dataset, {.batch_size = 128, .shuffle = true, .drop_last = true});
 //   for (auto& [image, label] : loader) ...            // one epoch; the next loop is the next one
 //
-// Batches are bit-identical for any number of workers, because order and augmentation depend only
-// on the seed, the epoch and the sample. A DataLoader is a handle; copies share its state. It is
-// for one consumer thread.
+// Batches are bit-identical for any number of workers: order and augmentation depend only on the
+// seed, the epoch and the sample. A DataLoader is a handle; copies share its state. It is for one
+// consumer thread at a time: a second one's calls meanwhile throw. Its iterators keep it alive.
 #pragma once
 
 #include "core/data/dataset.h"
 #include "core/tensor/tensor.h"
+#include "platform/handle.h"
 
 #include <concepts>
 #include <cstdint>
@@ -194,8 +195,8 @@ class DataLoader {
 
    private:
     friend class DataLoader;
-    class Engine* engine_ = nullptr;
-    std::shared_ptr<Batch> batch_;  // null at the end
+    std::shared_ptr<class Engine> engine_;  // outlives the loader
+    std::shared_ptr<Batch> batch_;          // null at the end
   };
 
   // Lets the workers start on the next epoch's first batches, so that begin() waits less. Ends the
@@ -230,7 +231,7 @@ class DataLoader {
   std::vector<BadImage> bad_images() const;
 
  private:
-  std::shared_ptr<class Engine> engine_;
+  Handle<class Engine, "DataLoader"> engine_;
 };
 
 }  // namespace booster

@@ -53,6 +53,7 @@ ParameterGroups::ParameterGroups(const std::vector<Tensor>& tensors)
 Optimizer::Optimizer(std::unique_ptr<UpdateRule> rule, ParameterGroups groups,
                      OptimizerOptions defaults)
     : body_(std::make_shared<Body>()) {
+  check(rule != nullptr, "Optimizer: no update rule; got null");
   check_options(*rule, defaults);
   body_->rule = std::move(rule);
   body_->defaults = std::move(defaults);
@@ -121,12 +122,13 @@ void Optimizer::step(const Tensor& found_inf, const Tensor& inverse_scale) {
 }
 
 void Optimizer::step(const kernels::StepControl& control) {
-  body_->check_not_kept("optimizer.step", "step()");
-  body_->step(control);
+  Body& body = body_.in("optimizer.step");
+  body.check_not_kept("optimizer.step", "step()");
+  body.step(control);
 }
 
 Tensor Optimizer::step_after(const std::function<Tensor()>& closure) {
-  body_->check_not_kept("optimizer.step", "step(closure)");
+  body_.in("optimizer.step").check_not_kept("optimizer.step", "step(closure)");
   Tensor loss;
   {
     const GradMode on_the_tape(true);
@@ -137,7 +139,7 @@ Tensor Optimizer::step_after(const std::function<Tensor()>& closure) {
 }
 
 void Optimizer::zero_grad() {
-  body_->check_not_kept("optimizer.zero_grad", "zero_grad()");
+  body_.in("optimizer.zero_grad").check_not_kept("optimizer.zero_grad", "zero_grad()");
   body_->forget_clip();
   body_->for_each([](auto& parameter) { clear_grad(parameter.tensor); });
 }

@@ -24,6 +24,7 @@
 
 #include "core/tensor/shape.h"
 #include "core/tensor/tensor.h"
+#include "platform/handle.h"
 
 #include <functional>
 #include <initializer_list>
@@ -306,7 +307,7 @@ class Optimizer {
   friend class AveragedWeights;
   Tensor step_after(const std::function<Tensor()>& closure);
 
-  std::shared_ptr<Body> body_;
+  Handle<Body, "optimizer"> body_;
 };
 
 // Optimizers that train together; a single one converts.

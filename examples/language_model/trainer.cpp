@@ -111,7 +111,7 @@ int Trainer::run() {
   }
   if (signal_ == 0) {
     finish();
-    return 0;
+    return first_rank() && files_->has_lost_metrics() ? 1 : 0;
   }
   if (first_rank())
     example::print(fmt::format("stopped by signal {} after step {}; the same command goes on\n",
@@ -151,14 +151,14 @@ void Trainer::train_epoch() {
     done = 0;
     loss = 0;
   }
-  signal_ = example::largest(world_, {example::stop_signal()})[0];
+  signal_ = example::agreed_stop_signal(world_, folder_, output_);
 }
 
 void Trainer::after_step(double loss, const StepReport& report) {
   ++step_;
   if (report.skipped()) ++skipped_;
   loss = example::mean(world_, loss);
-  signal_ = example::largest(world_, {example::stop_signal()})[0];
+  signal_ = example::agreed_stop_signal(world_, folder_, output_);
   if (!std::isfinite(loss))
     fail_run("step {}: the loss is {}; try a smaller optimizer.lr (now {:.4g})", step_, loss,
              boosted_->optimizer.lr());
@@ -184,7 +184,7 @@ void Trainer::validate() {
   const DataLoaderOptions& options = boosted_->dataloader.options();
   const auto result = likelihood_of(
       {booster_, boosted_->model, world_, options.device, options.batch_size}, *data_.validation);
-  signal_ = example::largest(world_, {example::stop_signal()})[0];
+  signal_ = example::agreed_stop_signal(world_, folder_, output_);
   if (!result) return;
   validated_step_ = step_;
   add_metrics({{"step", step_},
@@ -245,6 +245,7 @@ void Trainer::write_checkpoint() {
 }
 
 void Trainer::save() {
+  example::agreed_stop_signal(world_, folder_, output_);
   check_weights();
   write_checkpoint();
 }

@@ -1,6 +1,6 @@
 #include "examples/training/agreement.h"
 
-#include <optional>
+#include "examples/training/stop_signal.h"
 
 namespace example {
 
@@ -29,6 +29,18 @@ std::string told_by_first_rank(const World& world, const char* what,
   std::string text;
   on_first_rank(world, what, [&] { text = answer(); });
   return gather_text(text, world.group())[0];
+}
+
+int64_t agreed_stop_signal(const World& world, const std::optional<OutputFolder>& folder,
+                           const std::filesystem::path& output) {
+  const bool lost = folder && folder->lost();
+  const auto any = largest(world, {lost, stop_signal()});
+  if (any[0] != 0)
+    fail_run(
+        "train.output_dir: {} or its run.lock was removed or replaced during the training; "
+        "nothing more was written",
+        output.string());
+  return any[1];
 }
 
 std::vector<int64_t> largest(const World& world, std::vector<int64_t> values) {

@@ -43,12 +43,18 @@ nlohmann::json written_out(nlohmann::json value) {
 }
 
 Metrics::Metrics(const std::filesystem::path& path, int64_t keep_bytes)
-    : file_(path, AppendedFile::Start::at_end) {
-  const int64_t kept = std::min(file_.bytes(), keep_bytes), whole = whole_lines(path, kept);
+    : path_(path), file_(std::make_unique<AppendedFile>(path, AppendedFile::Start::at_end)) {
+  const int64_t kept = std::min(file_->bytes(), keep_bytes), whole = whole_lines(path, kept);
   broken_bytes_ = kept - whole;
-  file_.keep(whole);
+  file_->keep(whole);
 }
 
-void Metrics::add(const nlohmann::json& line) { file_.append(line.dump() + "\n"); }
+void Metrics::add(const nlohmann::json& line) {
+  if (file_->is_lost()) {
+    file_ = std::make_unique<AppendedFile>(path_, AppendedFile::Start::at_end);
+    has_lost_lines_ = true;
+  }
+  file_->append(line.dump() + "\n");
+}
 
 }  // namespace example

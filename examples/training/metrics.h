@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 
 namespace example {
 
@@ -18,15 +19,21 @@ class Metrics {
   Metrics(const std::filesystem::path& path, int64_t keep_bytes);
 
   // Adds a line, or throws an Error of kind failed and adds nothing. Values that JSON cannot hold
-  // (nan, infinity) become null.
+  // (nan, infinity) become null. Begins the file anew if it was removed or replaced.
   void add(const nlohmann::json& line);
-  int64_t bytes() const { return file_.bytes(); }
+  // Returns once all lines are on the disk.
+  void sync() { file_->sync(); }
+  int64_t bytes() const { return file_->bytes(); }
+  // Returns true if lines are lost, because the file was removed or replaced.
+  bool has_lost_lines() const { return has_lost_lines_ || file_->is_lost(); }
   // Returns the size of the incomplete line that was dropped.
   int64_t broken_bytes() const { return broken_bytes_; }
 
  private:
-  booster::AppendedFile file_;
+  std::filesystem::path path_;
+  std::unique_ptr<booster::AppendedFile> file_;
   int64_t broken_bytes_ = 0;
+  bool has_lost_lines_ = false;
 };
 
 // Returns the value as JSON can hold it: null if it is not finite.

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <utility>
 
 namespace example {
 
@@ -27,9 +28,19 @@ RunFiles::RunFiles(const std::filesystem::path& folder, At at, const std::filesy
 void RunFiles::add(const nlohmann::json& line) {
   const bool added = attempt([&] { metrics_.add(line); }, !metrics_fail_);
   metrics_fail_ = !added;
+  if (added && has_lost_metrics() && !std::exchange(loss_told_, true))
+    warn(
+        fmt::format("{}: was removed or replaced during the training; its lines so far are lost, "
+                    "and it begins anew",
+                    (folder_ / metrics_name).string()));
   if (!events_) return;
   const auto tell = [&] { events_->add(event_scalars(line), line.at("step").get<int64_t>()); };
   events_fail_ = !attempt(tell, !events_fail_);
+}
+
+int64_t RunFiles::metrics_bytes() {
+  attempt([&] { metrics_.sync(); });
+  return metrics_.bytes();
 }
 
 void RunFiles::draw() const {

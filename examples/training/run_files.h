@@ -25,7 +25,11 @@ class RunFiles {
   // continues and stderr reports it, for metrics once per row of failures.
   void add(const nlohmann::json& line);
   void draw() const;
-  int64_t metrics_bytes() const { return metrics_.bytes(); }
+  // Returns the size of the metrics, for a checkpoint: they are on the disk then, so that a power
+  // cut after the save takes none of them. If they cannot be synced, stderr reports it.
+  int64_t metrics_bytes();
+  // Returns true if metrics.jsonl was removed or replaced during the run.
+  bool has_lost_metrics() const { return metrics_.has_lost_lines(); }
 
   // The object of run.json, and its writing. Throws an Error of kind failed if it cannot be
   // written.
@@ -36,7 +40,7 @@ class RunFiles {
   std::filesystem::path folder_;
   Metrics metrics_;
   std::optional<booster::report::EventFile> events_;
-  bool metrics_fail_ = false, events_fail_ = false;
+  bool metrics_fail_ = false, events_fail_ = false, loss_told_ = false;
 };
 
 // Returns a line of metrics for TensorBoard: "val_top1" as "validation/top1", others as

@@ -75,6 +75,7 @@ int Trainer::train() {
   progress_->say(fmt::format("validation accuracy {:.2f} % after {}; results in {}{}",
                              100 * last_top1_, counted(step_, "step"), output_.string(),
                              datasets_.made ? " (of images that were made up)" : ""));
+  if (first_rank() && files_->has_lost_metrics()) return std::max(1, instruments_->exit_code());
   return instruments_->exit_code();
 }
 

@@ -113,6 +113,10 @@ void Primitive::operator()(std::initializer_list<void*> data) {
   for (void* pointer : data) set(i++, pointer);
   const auto status =
       dnnl_primitive_execute(primitive_.get(), this_thread_stream(), count_, arguments_.data());
+  if (status == dnnl_out_of_memory)
+    fail_run(
+        "oneDNN: the system gives no more memory; want a higher limit (ulimit -v, or the "
+        "container's), a smaller batch or a smaller model");
   if (status != dnnl_success) fail_run("oneDNN: a primitive failed; got status {}", int(status));
 }
 

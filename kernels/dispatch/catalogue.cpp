@@ -4,6 +4,7 @@
 #include "kernels/device/cuda_module.h"
 #include "platform/environment.h"
 #include "platform/error.h"
+#include "platform/threads.h"
 #include "platform/waiting.h"
 
 #include <atomic>
@@ -53,7 +54,8 @@ bool runs_avx512_bf16() { return runs_avx512() && __builtin_cpu_supports("avx512
 #endif
 
 const std::vector<Variant>& all_variants() {
-  static const std::vector<Variant> variants = {
+  // Never destroyed: threads may still compute when the program ends.
+  static const auto& variants = *new std::vector<Variant>{
       {"portable", &portable::table, runs_always},
 #ifdef __x86_64__
       {"avx2", &avx2::table, runs_avx2},
@@ -72,6 +74,7 @@ const Variant& find_variant(std::string_view name) {
 }
 
 const Variant& initial_variant() {
+  check_thread_setting();
   const std::string wanted = environment::text("BOOSTER_CPU_VARIANT");
   const Variant& variant = find_variant(wanted.empty() ? cpu_variants().back() : wanted);
   if (!wanted.empty()) cpu::limit_library(variant.name);

@@ -1,4 +1,5 @@
 #include "parallel/backends/host_backend.h"
+#include "parallel/backends/mpi_here.h"
 #include "platform/environment.h"
 
 #include <fmt/ranges.h>
@@ -30,6 +31,10 @@ constexpr Row rows[] = {
 constexpr const char* nccl = "nccl";
 
 }  // namespace
+
+#ifndef BOOSTER_HAS_MPI
+MpiHere mpi_here() { return {.version = "", .missing = "built without MPI (-Dmpi)"}; }
+#endif
 
 std::vector<std::string> backend_names() {
   std::vector<std::string> names;

@@ -8,6 +8,7 @@
 #include "parallel/backends/gloo_device.h"
 #include "parallel/rendezvous/secret.h"
 #include "platform/blocked_signals.h"
+#include "platform/system_limits.h"
 
 #include <gloo/common/error.h>
 #include <gloo/transport/context.h>
@@ -81,7 +82,7 @@ class GlooBackend final : public HostBackend {
 GlooBackend::GlooBackend(Membership joined) : HostBackend(std::move(joined)) {
   {
     const kernels::BlockedSignals guard;
-    watcher_ = std::thread([this] { watch_peers(); });
+    watcher_ = start_thread("gloo: its watcher", [this] { watch_peers(); });
   }
   try {
     connect();

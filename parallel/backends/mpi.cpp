@@ -4,6 +4,7 @@
 // Ranks still meet at a rendezvous, which detects dead ranks. One lock guards all calls into MPI,
 // so that it need not serve several threads at once.
 #include "parallel/backends/host_backend.h"
+#include "parallel/backends/mpi_here.h"
 #include "parallel/backends/mpi_module.h"
 #include "platform/environment.h"
 #include "platform/error.h"
@@ -45,6 +46,19 @@ const MpiModule& load_module() {
   if (!table) fail_run("BOOSTER_BACKEND=mpi: {} has no {}", file.path, mpi_module_symbol);
   return *static_cast<const MpiModule*>(table);
 }
+
+}  // namespace
+
+MpiHere mpi_here() {
+  try {
+    const std::string version = load_module().version();
+    return {.version = version.substr(0, version.find_first_of(",\n")), .missing = ""};
+  } catch (const Error& error) {
+    return {.version = "", .missing = error.what()};
+  }
+}
+
+namespace {
 
 Mpi& mpi() {
   static std::once_flag once;

@@ -64,6 +64,13 @@ void abandon(void* message) {
   delete request;
 }
 
+const char* version() {
+  static char text[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  return text;
+}
+
 void finish(bool failed) {
   int ended = 0;
   MPI_Finalized(&ended);
@@ -74,4 +81,5 @@ void finish(bool failed) {
 }  // namespace
 
 extern "C" const booster::MpiModule booster_mpi_module;
-const booster::MpiModule booster_mpi_module = {start, send, receive, test, abandon, finish};
+const booster::MpiModule booster_mpi_module = {start,   send,    receive, test,
+                                               abandon, version, finish};

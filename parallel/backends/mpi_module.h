@@ -19,6 +19,8 @@ struct MpiModule {
   int (*test)(void* message);
   // Frees a message that will not complete. Memory to be sent may still be read.
   void (*abandon)(void* message);
+  // Returns the library's name and version; may be called before start().
+  const char* (*version)();
   // Ends MPI if start() began it. Waits until all processes call it or, after a failure, makes
   // mpirun end them all.
   void (*finish)(bool failed);

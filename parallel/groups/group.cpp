@@ -8,6 +8,7 @@
 #include "parallel/operations/completion.h"
 #include "parallel/operations/operation_tag.h"
 #include "parallel/operations/work_queue.h"
+#include "platform/forks.h"
 #include "platform/trace.h"
 
 #include <algorithm>
@@ -60,6 +61,7 @@ struct Group::State {
     std::shared_ptr<Completion> work;
   };
 
+  const int forks = fork_count();
   std::unique_ptr<Backend> backend;
   std::shared_ptr<const std::string> name;
   uint64_t issued = 0;                         // operations so far
@@ -110,7 +112,7 @@ void check_alike(const char* name, const Buffer& out, const Buffer& in) {
 Group::Group() : Group(Membership{}) {}
 Group::Group(const std::string& place, int rank, int size) : Group(all_at(place, rank, size)) {}
 Group::Group(std::shared_ptr<Rendezvous> rendezvous) : Group(all_of(std::move(rendezvous))) {}
-Group::Group(Membership members) : state_(std::make_shared<State>(std::move(members))) {}
+Group::Group(Membership members) : state_(make_shared_here<State>(std::move(members))) {}
 
 int Group::rank() const { return state_->backend->members().rank; }
 int Group::size() const { return state_->backend->members().size(); }
@@ -218,8 +220,12 @@ Work Group::issue(const char* name, OperationTag tag, Memory memory, Operation&&
   kernels::refuse_to_record(name, "because the ranks would not meet there in a replay",
                             "the exchange after replay()");
   if (memory.written) memory.written->note_change();
-  State* state = state_.get();  // lives at least as long as its queue
+  State* state = &state_.in(name);  // lives at least as long as its queue
   const bool alone = size() == 1;
+  check(alone || state->forks == fork_count(),
+        "{}: is called in a child of fork, which is no rank; want it in the process that joined "
+        "the group",
+        name);
   const uint64_t number =
       alone ? 0 : state->record(name, tag, memory.read ? memory.read : memory.written);
   auto run = [state, call = State::Call{number, name, tag},

@@ -23,6 +23,7 @@
 #pragma once
 
 #include "parallel/operations/operation.h"
+#include "platform/handle.h"
 
 #include <memory>
 #include <string>
@@ -121,7 +122,7 @@ class Group {
   Work issue(const char* name, OperationTag tag, Memory memory, Operation&& operation) const;
   void check_peer(const char* name, int rank) const;
 
-  std::shared_ptr<State> state_;
+  Handle<State, "group"> state_;
 };
 
 // --- Gathers every rank's text on every rank, for reports. A collective: all ranks call it.

@@ -4,6 +4,7 @@
 #include "parallel/rendezvous/job.h"
 #include "parallel/rendezvous/store/store.h"
 #include "platform/error.h"
+#include "platform/forks.h"
 
 namespace booster {
 
@@ -11,11 +12,11 @@ std::shared_ptr<Rendezvous> meet(const std::string& place, int rank, int size,
                                  const std::string& job) {
   const std::string name = job.empty() ? job_of(size) : job;
   if (place.starts_with("tcp://"))
-    return std::make_shared<StoreRendezvous>(Endpoint::from(place), rank, size, name);
+    return make_shared_here<StoreRendezvous>(Endpoint::from(place), rank, size, name);
   check(place.find("://") == std::string::npos,
         "rendezvous: unknown kind of meeting place; got '{}', want a folder or tcp://HOST:PORT",
         place);
-  return std::make_shared<FolderRendezvous>(place, rank, size, name);
+  return make_shared_here<FolderRendezvous>(place, rank, size, name);
 }
 
 }  // namespace booster

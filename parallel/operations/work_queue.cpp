@@ -3,6 +3,7 @@
 #include "parallel/operations/completion.h"
 #include "platform/blocked_signals.h"
 #include "platform/error.h"
+#include "platform/system_limits.h"
 #include "platform/trace.h"
 
 #include <omp.h>
@@ -70,7 +71,7 @@ Work WorkQueue::add(Operation operation) {
   items_.push_back({std::move(operation), flag});
   if (!thread_.joinable()) {
     const kernels::BlockedSignals guard;
-    thread_ = std::thread([this] { run(); });
+    thread_ = start_thread("Group: its thread", [this] { run(); });
   }
   arrived_.notify_one();
   return Work(flag);

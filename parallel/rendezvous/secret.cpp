@@ -2,6 +2,7 @@
 
 #include "platform/environment.h"
 #include "platform/error.h"
+#include "platform/libcrypto.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -12,17 +13,6 @@
 #include <cstring>
 
 namespace booster {
-
-namespace {
-
-// Keeps libcrypto from cleaning itself up at exit. A rendezvous's threads use it until the
-// program's last objects are destroyed, which is later.
-void keep_libcrypto() {
-  static const int kept = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
-  if (!kept) fail_run("libcrypto does not start");
-}
-
-}  // namespace
 
 std::string random_bytes(size_t count) {
   std::string bytes(count, '\0');

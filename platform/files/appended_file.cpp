@@ -1,11 +1,13 @@
 #include "platform/files/file.h"
 
 #include "platform/error.h"
+#include "platform/files/file_operations.h"
 
 #include <cerrno>
 #include <cstring>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace booster {
@@ -44,6 +46,15 @@ void AppendedFile::append(std::string_view piece) {
 
 void AppendedFile::sync() {
   if (::fsync(descriptor_) != 0) cannot_be("written", path_, errno);
+  if (is_named_) return;
+  sync_folder(parent_of(path_));
+  is_named_ = true;
+}
+
+bool AppendedFile::is_lost() const {
+  struct stat opened = {}, named = {};
+  return ::fstat(descriptor_, &opened) != 0 || ::stat(path_.c_str(), &named) != 0 ||
+         opened.st_dev != named.st_dev || opened.st_ino != named.st_ino;
 }
 
 void AppendedFile::keep(int64_t bytes) {

@@ -25,9 +25,30 @@ fs::path temporary_for(const fs::path& target) {
   return fmt::format("{}{}{:08x}", target.string(), temporary_mark, random() & 0xFFFFFFFFu);
 }
 
+// Calls a step of a removal, whose failures are ignored.
+template <class Step>
+void attempt(Step&& step) {
+  try {
+    step();
+  } catch (const Error&) {
+  }
+}
+
+// The mark goes last: what a kill or a power cut leaves of a folder has its mark, or is empty.
 void remove_quietly(const fs::path& path) {
   std::error_code ignored;
-  fs::remove_all(path, ignored);
+  const auto remove = [&](const fs::path& entry) {
+    attempt([&] { before_operation("remove", entry); });
+    fs::remove_all(entry, ignored);
+  };
+  if (fs::is_directory(fs::symlink_status(path, ignored))) {
+    std::vector<fs::path> entries;
+    for (const auto& entry : fs::directory_iterator(path, ignored))
+      if (entry.path().filename() != folder_mark) entries.push_back(entry.path());
+    for (const fs::path& entry : entries) remove(entry);
+    attempt([&] { sync_folder(path); });
+  }
+  remove(path);
 }
 
 bool stands_there(const fs::path& path) {
@@ -84,6 +105,7 @@ AtomicFolder::AtomicFolder(const fs::path& target)
   if (lock_ >= 0) ::flock(lock_, LOCK_EX | LOCK_NB);
   try {
     FileWriter(temporary_ / folder_mark).close();
+    sync_folder(temporary_);  // first, so that no power cut leaves files without it
   } catch (...) {
     remove_quietly(temporary_);
     if (lock_ >= 0) ::close(lock_);
@@ -130,6 +152,16 @@ void write_file(const fs::path& path, std::string_view content) {
   AtomicFile file(path);
   file.writer().write(content);
   file.commit();
+}
+
+void remove_folder(const fs::path& folder) {
+  attempt([&] {
+    if (!is_marked(folder)) FileWriter(folder / folder_mark).close();
+    const fs::path temporary = temporary_for(folder);
+    rename_to(folder, temporary);
+    sync_folder(parent_of(folder));
+    remove_quietly(temporary);
+  });
 }
 
 void make_folders(const fs::path& path) {

@@ -52,6 +52,10 @@ class FileReader {
 // Creates or replaces a file.
 void write_file(const std::filesystem::path& path, std::string_view content);
 
+// Removes a folder so that no reader finds a part of it under its name, not even after a kill or a
+// power cut: it is renamed first. What cannot be removed now is left for clear_up.
+void remove_folder(const std::filesystem::path& folder);
+
 // Creates the folder and its missing parents; the folders it creates survive a crash.
 void make_folders(const std::filesystem::path& path);
 
@@ -70,8 +74,10 @@ class AppendedFile {
 
   // Appends all of the piece or, if it throws, nothing.
   void append(std::string_view piece);
-  // Waits until the appended data is on the disk.
+  // Waits until the appended data, and the file's name, are on the disk.
   void sync();
+  // Returns true if the path no longer names this file: it was removed or replaced.
+  bool is_lost() const;
   // Truncates the file to its first `bytes` bytes.
   void keep(int64_t bytes);
   int64_t bytes() const { return bytes_; }
@@ -80,6 +86,7 @@ class AppendedFile {
   std::filesystem::path path_;
   int descriptor_ = -1;
   int64_t bytes_ = 0;
+  bool is_named_ = false;  // the name is on the disk
 };
 
 }  // namespace booster

@@ -1,6 +1,7 @@
 #include "platform/files/sha256.h"
 
 #include "platform/error.h"
+#include "platform/libcrypto.h"
 
 #include <openssl/evp.h>
 
@@ -13,7 +14,7 @@ void check_done(int result) { check(result == 1, "sha256: libcrypto failed"); }
 }  // namespace
 
 struct Sha256::State {
-  EVP_MD_CTX* context = EVP_MD_CTX_new();
+  EVP_MD_CTX* context = (keep_libcrypto(), EVP_MD_CTX_new());
   ~State() { EVP_MD_CTX_free(context); }
 };
 

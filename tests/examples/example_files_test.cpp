@@ -1,8 +1,14 @@
 // The example's output folder: one run at a time, and behaviour when it cannot be written.
-#include "examples/training/metrics.h"
+#include "examples/training/run_files.h"
 #include "tests/examples/example.h"
 
 #include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 using namespace booster;
 
@@ -76,6 +82,49 @@ TEST_CASE("a folder that is removed or replaced while it is written to is an err
   CHECK_MESSAGE(replaced.code == 1, replaced.output);
   CHECK(replaced.says("nothing more was written"));
   CHECK_FALSE(fs::exists(example.output() / "checkpoint"));
+}
+
+TEST_CASE("metrics that are removed or replaced during a training are an error at its end") {
+  const Example example;
+  const CommandResult removed =
+      example.run_and("step 3/", fmt::format("rm '{}/metrics.jsonl'", example.output().string()),
+                      example.command("train.epochs=100000 train.max_steps=300"));
+  CHECK_MESSAGE(removed.code == 1, removed.output);
+  CHECK_MESSAGE(removed.says("was removed or replaced during the training; its lines so far are"),
+                removed.output);
+  CHECK(example.metric_lines().back().contains("val_top1"));  // it began anew, and trained on
+}
+
+namespace {
+std::vector<ino_t> synced_files;
+}  // namespace
+
+// Takes the place of the system's, which it calls.
+extern "C" int fsync(int file) {
+  struct stat status {};
+  if (::fstat(file, &status) == 0) synced_files.push_back(status.st_ino);
+  return static_cast<int>(::syscall(SYS_fsync, file));
+}
+
+TEST_CASE("a checkpoint's metrics are on the disk, and a resume keeps only those") {
+  const TemporaryFolder folder;
+  const auto is_synced = [&](const fs::path& path) {
+    struct stat status {};
+    REQUIRE(::stat(path.c_str(), &status) == 0);
+    return std::ranges::find(synced_files, status.st_ino) != synced_files.end();
+  };
+  int64_t bytes = 0;
+  {
+    example::RunFiles files(folder.path(), {}, "");
+    files.add({{"step", 1}});
+    bytes = files.metrics_bytes();
+    CHECK(is_synced(folder / "metrics.jsonl"));
+    CHECK(is_synced(folder.path()));
+    files.add({{"step", 2}});
+  }
+  std::ofstream(folder / "metrics.jsonl", std::ios::app) << std::string(50, '\0');
+  example::RunFiles resumed(folder.path(), {.step = 1, .metrics_bytes = bytes}, "");
+  CHECK(folder.read("metrics.jsonl") == "{\"step\":1}\n");
 }
 
 TEST_CASE("a checkpoint that cannot be written is tried again, and only the last one is an error") {

@@ -441,3 +441,19 @@ TEST_CASE("language_model fine-tunes the folder that it wrote, on conversations,
       run_booster(fmt::format("generate '{}/one/model' --prompt 'user: hat'", root));
   CHECK_MESSAGE(tool.code == 0, tool.output);
 }
+
+TEST_CASE("language_model ends with an error where its folder, lock or metrics are taken away") {
+  for (const std::string gone : {"out", "out/run.lock", "out/metrics.jsonl"}) {
+    CAPTURE(gone);
+    const TextExample example;
+    const std::string command =
+        example.command("train.epochs=100000 train.max_steps=200 train.checkpoint_every=0");
+    const CommandResult ran = run_command(fmt::format(
+        "cd '{}' && {{ {} > log 2>&1 & pid=$!; until grep -qs 'step 3:' log || ! kill -0 $pid; do "
+        "sleep 0.05; done; mv {} gone; wait $pid; code=$?; cat log; exit $code; }}",
+        example.folder().path().string(), command, gone));
+    CHECK_MESSAGE(ran.code == 1, ran.output);
+    CHECK_MESSAGE(ran.says("removed or replaced during the training"), ran.output);
+    CHECK(example.exists("out/checkpoint") == (gone == "out/metrics.jsonl"));
+  }
+}

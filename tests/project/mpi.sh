@@ -50,3 +50,23 @@ for layout in "${layouts[@]}"; do
   [[ $shm == "$mpi" && $shm == "$own" ]] ||
     { echo "over shared memory: $shm; without BOOSTER_BACKEND: $own"; exit 1; }
 done
+
+# A killed mpirun cannot end its ranks; they see that it is gone.
+BOOSTER_BACKEND=shm mpirun --allow-run-as-root --oversubscribe -np 2 "$program" \
+  --set data.file="$folder/text" --set train.output_dir="$folder/orphans" \
+  --set train.epochs=1000000 --set model.name=gpt2 --set model.n_positions=32 \
+  --set model.n_embd=32 --set model.n_layer=2 --set model.n_head=2 --set data.tokens=32 \
+  --set train.log_every=1 > "$folder/log" 2>&1 &
+launcher=$!
+ranks() { pgrep -f -- "train.output_dir=$folder/orphans" | grep -vx "$launcher" || true; }
+for _ in {1..300}; do [[ ! -s $folder/orphans/metrics.jsonl ]] || break; sleep 0.1; done
+[[ -n $(ranks) ]] || { cat "$folder/log"; exit 1; }
+kill -9 "$launcher"
+for _ in {1..100}; do [[ -n $(ranks) ]] || break; sleep 0.1; done
+mapfile -t orphans < <(ranks)
+((${#orphans[@]} == 0)) || {
+  echo "ranks train on without mpirun: ${orphans[*]}"
+  kill -9 "${orphans[@]}"
+  exit 1
+}
+echo "ranks end with a killed mpirun"

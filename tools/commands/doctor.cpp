@@ -5,6 +5,7 @@
 #include "kernels/device/cuda_module.h"
 #include "kernels/device/memory.h"
 #include "parallel/backends/gpu_link.h"
+#include "parallel/backends/mpi_here.h"
 #include "platform/error.h"
 #include "platform/threads.h"
 #include "platform/version.h"
@@ -173,6 +174,10 @@ void report_libraries(Report& report) {
 #else
   report.row("Gloo", "off: built without libgloo-dev; only one rank");
 #endif
+  const MpiHere mpi = mpi_here();
+  report.row(
+      "MPI", "{}",
+      mpi.version.empty() ? "off: " + mpi.missing : mpi.version + ", with BOOSTER_BACKEND=mpi");
 }
 
 int doctor(const Doctor& what) {

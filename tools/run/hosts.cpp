@@ -112,6 +112,8 @@ bool is_forwarded(std::string_view variable) {
   return false;
 }
 
+}  // namespace
+
 std::vector<std::string> forwarded_variables(const RunOptions& options) {
   std::vector<std::string> result;
   for (char** variable = environ; *variable; ++variable)
@@ -124,8 +126,6 @@ std::vector<std::string> forwarded_variables(const RunOptions& options) {
   }
   return result;
 }
-
-}  // namespace
 
 std::vector<Host> hosts_of(const RunOptions& options) {
   if (!options.host.empty()) return split_list(options.host, "--host");
@@ -190,16 +190,16 @@ std::vector<std::string> place_of_node(const RunOptions& options, const std::vec
 
 }  // namespace
 
-// A broken connection must be noticed within a bounded time, so that the run ends.
+// A host that does not answer and a broken connection must be noticed within a bounded time, so
+// that the run ends.
 std::vector<std::string> ssh_command(const RunOptions& options, const std::vector<Host>& hosts,
                                      int node) {
-  std::vector<std::string> remote = {"env"};
+  std::vector<std::string> remote;
   const auto add = [&](const std::vector<std::string>& words) {
     remote.insert(remote.end(), words.begin(), words.end());
   };
-  add(forwarded_variables(options));
   add({std::filesystem::read_symlink("/proc/self/exe").string(), "run", "--stop_at_eof",
-       "--secret_at_stdin"});
+       "--env_at_stdin"});
   add(place_of_node(options, hosts, static_cast<size_t>(node)));
   add({"--master_addr", options.master_addr.empty() ? hosts[0].name : options.master_addr,
        "--master_port", std::to_string(options.master_port ? options.master_port : 29500)});
@@ -208,7 +208,8 @@ std::vector<std::string> ssh_command(const RunOptions& options, const std::vecto
   if (!options.log_dir.empty()) add({"--log_dir", options.log_dir});
   add({"--"});
   add(options.command);
-  std::vector<std::string> command = {"ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5"};
+  std::vector<std::string> command = {
+      "ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=5"};
   const Host& host = hosts[static_cast<size_t>(node)];
   if (const int port = host.port ? host.port : options.ssh_port)
     command.insert(command.end(), {"-p", std::to_string(port)});

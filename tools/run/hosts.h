@@ -25,8 +25,11 @@ int ranks_on(const Host& host, const RunOptions& options);
 std::string shell_quoted(const std::string& text);
 std::string shell_line(const std::vector<std::string>& words);
 
+// Returns the variables that ranks on other machines get, as NAME=VALUE: those named BOOSTER_*,
+// NCCL_*, GLOO_* or OMP_* and those of --env, without the secret.
+std::vector<std::string> forwarded_variables(const RunOptions& options);
 // Returns the ssh arguments that run `booster run` for node `node` in the same folder on that
-// machine. Forwards variables named BOOSTER_*, NCCL_*, GLOO_* or OMP_*, and the variables of --env.
+// machine. They hold no variables: other users of a machine can read command lines.
 std::vector<std::string> ssh_command(const RunOptions& options, const std::vector<Host>& hosts,
                                      int node);
 

@@ -112,8 +112,8 @@ const std::vector<RunSwitch>& switches() {
   static const std::vector<RunSwitch> all = {
       {"dry-run", "print what would be started, start nothing", &RunOptions::dry_run},
       {"stop_at_eof", "stop the ranks when standard input ends", &RunOptions::stop_at_eof},
-      {"secret_at_stdin", "read BOOSTER_SECRET from the first line of standard input",
-       &RunOptions::secret_at_stdin},
+      {"env_at_stdin", "read variables from standard input first (set for remote machines)",
+       &RunOptions::env_at_stdin},
   };
   return all;
 }

@@ -27,7 +27,7 @@ struct RunOptions {
   int grace = 30;  // seconds from a signal until ranks that still run are killed
   bool dry_run = false;
   bool stop_at_eof = false;  // treat the end of standard input as SIGTERM (set for remote nodes)
-  bool secret_at_stdin = false;      // its first line is BOOSTER_SECRET (set for remote nodes)
+  bool env_at_stdin = false;         // it begins with variables (set for remote nodes)
   std::vector<std::string> command;  // the program and its arguments, unchanged
 };
 

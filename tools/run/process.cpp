@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -135,12 +136,21 @@ void end_groups(const std::set<pid_t>& groups, const std::string& folder) {
   std::filesystem::remove_all(folder, ignored);
 }
 
+std::optional<Place> take_or_remove(const std::string& folder) try {
+  return Place::take(folder + "/keeper", "booster run");
+} catch (...) {
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
+  throw;
+}
+
 // The keeper process: it sends the name of its folder, reads process groups from the pipe, and
 // cleans up when the pipe closes.
 [[noreturn]] void keep(int groups_from, int name_to) try {
+  umask(077);  // the user's could keep itself out of the folder
   const std::string folder = make_folder();
   if (folder.empty()) _exit(1);
-  const auto place = Place::take(folder + "/keeper", "booster run");
+  const auto place = take_or_remove(folder);
   if (write(name_to, folder.data(), folder.size()) < 0) _exit(1);
   close(name_to);
   std::set<pid_t> groups;

@@ -22,7 +22,7 @@ struct Launch {
   std::map<std::string, std::string> environment;  // added to the launcher's own
   bool inherits_terminal = false;  // its output may go directly to the launcher's terminal
   bool holds_input = false;        // its standard input stays open while the launcher runs
-  std::string input;               // with holds_input: the first input, at most 1 KB
+  std::string input;               // with holds_input: the first input, at most a pipe's 64 KiB
 };
 
 struct Process {

@@ -20,11 +20,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <sstream>
+#include <string_view>
 #include <system_error>
 
 namespace booster {
@@ -103,11 +106,73 @@ std::vector<Launch> local_launches(const RunOptions& options) {
   return launches;
 }
 
+// Returns all variables of ranks on other machines, the secret among them.
+std::vector<std::string> variables_for(const RunOptions& options) {
+  const bool is_given = environment::is_set("BOOSTER_SECRET");
+  const std::string secret = is_given ? shared_secret() : hexadecimal(random_bytes(32));
+  std::vector<std::string> variables = forwarded_variables(options);
+  variables.push_back("BOOSTER_SECRET=" + secret);
+  return variables;
+}
+
+// The form in which tools hand variables on by standard input: the bytes that follow the first line
+// are its number, NAME=VALUE and a NUL for each. Other users cannot read it, as they can read
+// command lines.
+std::string variables_as_input(const std::vector<std::string>& variables) {
+  constexpr size_t most_bytes = 60'000;  // a pipe holds them until they are read
+  std::string text;
+  for (const std::string& variable : variables) text += variable + '\0';
+  check(text.size() <= most_bytes,
+        "--env: the variables for other machines are too long; got {} bytes, want at most {}",
+        text.size(), most_bytes);
+  return fmt::format("{}\n{}", text.size(), text);
+}
+
+std::string read_input(size_t bytes) {
+  std::string text(bytes, '\0');
+  for (size_t done = 0; done < bytes;) {
+    const ssize_t n = read(STDIN_FILENO, text.data() + done, bytes - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) fail_run("run: standard input ends before the variables do");
+    done += static_cast<size_t>(n);
+  }
+  return text;
+}
+
+void take_variables() {
+  size_t bytes = 0;
+  for (std::string digit; (digit = read_input(1)) != "\n";) {
+    check(std::isdigit(static_cast<unsigned char>(digit[0])) && bytes < (1 << 20),
+          "--env_at_stdin: standard input does not begin with variables; want it only as the run "
+          "tool sets it");
+    bytes = 10 * bytes + static_cast<size_t>(digit[0] - '0');
+  }
+  std::istringstream variables(read_input(bytes));
+  for (std::string variable; std::getline(variables, variable, '\0');) {
+    const size_t equals = variable.find('=');
+    if (equals != std::string::npos && equals > 0)
+      setenv(variable.substr(0, equals).c_str(), variable.c_str() + equals + 1, 1);
+  }
+  shared_secret();
+}
+
+// The secret of --env counts for the tools too, and takes its own way to other machines.
+void take_secret_option(RunOptions& options) {
+  constexpr std::string_view name = "BOOSTER_SECRET";
+  for (const std::string& variable : options.env)
+    if (variable.starts_with(std::string(name) + "="))
+      setenv(name.data(), variable.c_str() + name.size() + 1, 1);
+  const bool is_set = environment::is_set(name.data());
+  if (is_set)
+    std::erase_if(options.env, [&](const std::string& variable) {
+      return variable.substr(0, variable.find('=')) == name;
+    });
+}
+
 // Starts one ssh per machine; the launcher there prefixes, logs and supervises its own ranks. Each
 // attempt has its own secret.
 std::vector<Launch> remote_launches(const RunOptions& options, const std::vector<Host>& hosts) {
-  const bool is_given = environment::is_set("BOOSTER_SECRET");
-  const std::string secret = is_given ? shared_secret() : hexadecimal(random_bytes(32));
+  const std::string input = variables_as_input(variables_for(options));
   std::vector<Launch> launches;
   for (size_t node = 0; node < hosts.size(); ++node) {
     Launch launch;
@@ -115,7 +180,7 @@ std::vector<Launch> remote_launches(const RunOptions& options, const std::vector
     launch.arguments = ssh_command(options, hosts, static_cast<int>(node));
     launch.path = options.dry_run ? "ssh" : find_program("ssh");
     launch.holds_input = true;
-    launch.input = secret + "\n";
+    launch.input = input;
     launches.push_back(std::move(launch));
   }
   return launches;
@@ -125,22 +190,31 @@ std::vector<Launch> launches_of(const RunOptions& options, const std::vector<Hos
   return hosts.empty() ? local_launches(options) : remote_launches(options, hosts);
 }
 
-// Reads the secret from the first line of standard input, because other users of a machine can read
-// command lines.
-void take_secret() {
-  std::string secret;
-  for (char c = 0; read(STDIN_FILENO, &c, 1) == 1 && c != '\n';) secret += c;
-  setenv("BOOSTER_SECRET", secret.c_str(), 1);
-  shared_secret();
+// Returns NAME=VALUE as a plan shows it: a value that others must not know is left out.
+std::string shown(const std::string& name, const std::string& value) {
+  std::string upper = name;
+  for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  for (const char* word : {"SECRET", "TOKEN", "PASSW", "KEY", "CREDENTIAL"})
+    if (upper.find(word) != std::string::npos) return name + "=***";
+  return name + "=" + shell_quoted(value);
 }
 
 void print_plan(const std::vector<Launch>& launches) {
   for (const Launch& launch : launches) {
     std::string line;
-    for (const auto& [name, value] : launch.environment)
-      line += name + "=" + shell_quoted(value) + " ";
+    for (const auto& [name, value] : launch.environment) line += shown(name, value) + " ";
     fmt::print("{}{}{}\n", launch.prefix, line, shell_line(launch.arguments));
   }
+}
+
+// Prints what tools on other machines read.
+void print_variables(const RunOptions& options) {
+  std::string line;
+  for (const std::string& variable : variables_for(options)) {
+    const size_t equals = variable.find('=');
+    line += " " + shown(variable.substr(0, equals), variable.substr(equals + 1));
+  }
+  fmt::print("standard input of each:{}\n", line);
 }
 
 void make_log_folder(const RunOptions& options) {
@@ -190,7 +264,8 @@ int run_all(const RunOptions& options, const std::vector<Host>& hosts) {
 }
 
 int run_with(RunOptions options) {
-  if (options.secret_at_stdin) take_secret();
+  if (options.env_at_stdin) take_variables();
+  take_secret_option(options);
   const auto hosts = hosts_of(options);
   if (options.master_port == 0)
     options.master_port = hosts.empty() && options.nnodes == 1 ? free_port() : 29500;
@@ -198,6 +273,7 @@ int run_with(RunOptions options) {
   if (!options.dry_run && options.nnodes > 1) shared_secret();  // an error appears once
   if (!options.dry_run) return run_all(options, hosts);
   print_plan(launches_of(options, hosts));
+  if (!hosts.empty()) print_variables(options);
   return 0;
 }
 

@@ -9,6 +9,7 @@
 #include "tools/run/sink.h"
 
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,7 +76,7 @@ class Supervisor {
   void take_signals();
   void pass_on(int signal_number);
   void stop_all(int signal_number, seconds grace);
-  void stop(Member& member, int signal_number);
+  bool stop(Member& member, int signal_number);
   void hear_input();
   void stop_if_due();
   void look_elsewhere();
@@ -239,29 +240,36 @@ void Supervisor::pass_on(int signal_number) {
   }
 }
 
+// Returns whether a process has yet to read what was sent to it.
+bool is_unread(int input) {
+  int bytes = 0;
+  return input >= 0 && ioctl(input, FIONREAD, &bytes) == 0 && bytes > 0;
+}
+
 // A process that leads to another machine gets a message instead of a signal, and stays until the
-// tool there has ended its ranks. Closing the connection would leave them running for a while.
-void Supervisor::stop(Member& member, int signal_number) {
-  if (!member.launch->holds_input || signal_number == SIGKILL) {
+// tool there has ended its ranks. Closing the connection would leave them running for a while. One
+// that has read nothing has no connection yet, and no ranks. Returns whether it may stay long.
+bool Supervisor::stop(Member& member, int signal_number) {
+  const bool leads_away = member.launch->holds_input && signal_number != SIGKILL;
+  if (!leads_away || is_unread(member.process.input)) {
     kill(-member.process.pid, signal_number);
-    return;
+    return false;
   }
   const int input = std::exchange(member.process.input, -1);
-  if (input < 0) return;
+  if (input < 0) return true;
   const bool says_why = outcome_.interrupted || write(input, &others_failed, 1) == 1;
   close(input);
   if (!says_why) kill(-member.process.pid, signal_number);  // no one reads there any more
+  return true;
 }
 
 void Supervisor::stop_all(int signal_number, seconds grace) {
   bool leads_away = false;
   for (Member& member : members_) {
     if (!member.running) continue;
-    stop(member, signal_number);
-    leads_away = leads_away || member.launch->holds_input;
+    leads_away = stop(member, signal_number) || leads_away;
   }
-  if (leads_away && signal_number != SIGKILL)
-    grace += rules_.grace + grace_for_saving + grace_for_connection;
+  if (leads_away) grace += rules_.grace + grace_for_saving + grace_for_connection;
   stopping_ = true;
   stop_at_.reset();
   kill_at_ = Clock::now() + grace;

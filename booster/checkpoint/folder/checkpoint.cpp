@@ -62,6 +62,7 @@ void point_latest_at(const fs::path& root, const fs::path& folder) {
   fs::remove(temporary, ignored);
   fs::create_symlink(folder.filename(), temporary, ignored);
   if (!ignored) fs::rename(temporary, root / latest_name, ignored);
+  if (ignored) fs::remove(temporary, ignored);
 }
 
 enum class Health { looks_whole, broken, unreadable };
@@ -88,8 +89,7 @@ void prune(const fs::path& root, const fs::path& newest, int keep) {
     if (health == Health::looks_whole) ++kept;
     if (health != Health::broken) continue;
     std::error_code ignored;
-    if (is_marked(folder) || fs::exists(folder / manifest_name, ignored))
-      fs::remove_all(folder, ignored);
+    if (is_marked(folder) || fs::exists(folder / manifest_name, ignored)) remove_folder(folder);
   }
 }
 

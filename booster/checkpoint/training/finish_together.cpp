@@ -2,6 +2,7 @@
 
 #include "parallel/groups/group.h"
 #include "parallel/rendezvous/rendezvous.h"
+#include "platform/system_limits.h"
 
 #include <algorithm>
 #include <chrono>
@@ -32,7 +33,7 @@ std::string text_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const std::exception& failure) {
-    return failure.what();
+    return text_of_error(failure);
   } catch (...) {
     return "unknown error";
   }

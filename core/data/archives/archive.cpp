@@ -122,7 +122,8 @@ void Archive::follow_links() {
 
 std::shared_ptr<const Archive> open_archive(const std::string& path) {
   static std::mutex mutex;
-  static std::shared_ptr<const Archive> last;
+  // Never destroyed: a loader's threads may still read when the program ends.
+  static auto& last = *new std::shared_ptr<const Archive>;
   static std::filesystem::file_time_type changed;
   const std::lock_guard lock(mutex);
   std::error_code error;

@@ -15,6 +15,7 @@ namespace booster {
 
 Subset::Subset(std::shared_ptr<const Dataset> dataset, std::vector<int64_t> indices)
     : dataset_(std::move(dataset)), indices_(std::move(indices)) {
+  check(dataset_ != nullptr, "Subset: no data set; got null");
   for (size_t i = 0; i < indices_.size(); ++i)
     check(indices_[i] >= 0 && indices_[i] < dataset_->size(),
           "Subset: index out of range; got {} at position {}, want 0 to {}", indices_[i], i,
@@ -78,6 +79,7 @@ std::vector<Subset> random_split(std::shared_ptr<const Dataset> dataset,
                                  const std::vector<double>& lengths, uint64_t seed) {
   for (const double length : lengths)
     check(length >= 0, "random_split: a length is below 0; got {}", length);
+  check(dataset != nullptr, "random_split: no data set; got null");
   const int64_t size = dataset->size();
   const auto counts =
       are_fractions(lengths) ? lengths_of(lengths, size) : whole_numbers(lengths, size);

@@ -58,13 +58,14 @@ LRScheduler::LRScheduler(Optimizer optimizer, std::unique_ptr<Schedule> schedule
 
 LRScheduler::LRScheduler(Optimizer optimizer, std::unique_ptr<Schedule> schedule)
     : body_(new Body{std::move(optimizer), std::move(schedule)}) {
+  check(body_->schedule != nullptr, "LRScheduler: no schedule; got null");
   body_->follow_groups();
   body_->apply(0);
 }
 
 void LRScheduler::step() {
-  check(!body_->schedule->wants_metric(),
-        "{}: step needs a metric; got none, want a call such as scheduler.step(loss)", name());
+  check(!body_.in("lr_scheduler.step").schedule->wants_metric(),
+        "{}: step wants a metric; got none, want scheduler.step(loss), say", name());
   body_->follow_groups();
   body_->apply(body_->step + 1);
 }

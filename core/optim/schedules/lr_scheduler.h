@@ -104,7 +104,7 @@ class LRScheduler {
 
  private:
   struct Body;
-  std::shared_ptr<Body> body_;
+  Handle<Body, "lr_scheduler"> body_;
 };
 
 // Warm-up base (t + 1) / (warmup_steps + 1), then linear to 0 at total_steps: base (total_steps -

@@ -122,6 +122,117 @@ TEST_CASE("a failure at any operation of replacing a checkpoint leaves the old o
   }
 }
 
+namespace {
+
+// Returns the names of checkpoints that are not whole.
+std::string broken_checkpoints(const std::filesystem::path& root) {
+  std::string broken;
+  for (const std::string& name : names_in(root)) {
+    if (!name.starts_with("step-") || name.size() != 14) continue;
+    try {
+      verify_checkpoint(root / name);
+    } catch (const Error& error) {
+      broken += fmt::format("{}: {}\n", name, error.what());
+    }
+  }
+  return broken;
+}
+
+// Saves in a child, after `before` there and with `during` here; returns the child's status.
+int save_in_child(
+    const std::filesystem::path& root, const CheckpointContents& contents,
+    const std::function<void()>& before, const std::function<void(pid_t)>& during = [](pid_t) {}) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    kernels::set_thread_count(1);  // a fork has no other threads
+    before();
+    save_checkpoint(root, contents, {.keep = 1});
+    ::_exit(0);
+  }
+  during(child);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("a kill while old checkpoints are removed leaves none of them half") {
+  int half = 0;
+  for (int trial = 0; trial < 3; ++trial) {
+    const TemporaryFolder root;
+    save_checkpoint(root.path(), numbered(1));
+    // Many files in it make its removal long enough for a kill.
+    const auto file = [&](int i) { return fmt::format("step-000000001/more-{}", i); };
+    for (int i = 0; i < 4000; ++i) root.write(file(i), "");
+    const auto in_removal = [&] {
+      for (int i = 0; i < 4000; i += 40)
+        if (!std::filesystem::exists(root / file(i))) return true;
+      return false;
+    };
+    const auto kill_in_removal = [&](pid_t child) {
+      while (!in_removal()) continue;
+      ::kill(child, SIGKILL);
+    };
+    save_in_child(
+        root.path(), numbered(2), [] {}, kill_in_removal);
+    half += names_in(root.path()).size() > 2;
+    CHECK(broken_checkpoints(root.path()) == "");
+    save_checkpoint(root.path(), numbered(3), {.keep = 1});
+    CHECK(names_in(root.path()) == std::set<std::string>{"latest", "step-000000003"});
+  }
+  MESSAGE(half << " of 3 kills came before the removal was over");
+}
+
+TEST_CASE("a kill at any operation of a save leaves whole checkpoints and nothing for ever") {
+  for (const bool is_marked : {true, false}) {
+    bool finished = false;
+    for (int64_t n = 1; !finished; ++n) {
+      CAPTURE(n);
+      const TemporaryFolder root;
+      save_checkpoint(root.path(), numbered(1));
+      if (!is_marked) std::filesystem::remove(root / "step-000000001" / folder_mark);
+      const int status =
+          save_in_child(root.path(), numbered(2), [&] { fail_file_operation(n, 0); });
+      finished = WIFEXITED(status);
+      CHECK(broken_checkpoints(root.path()) == "");
+      save_checkpoint(root.path(), numbered(3), {.keep = 1});
+      CHECK(names_in(root.path()) == std::set<std::string>{"latest", "step-000000003"});
+    }
+  }
+}
+
+TEST_CASE("a power cut cannot take a temporary folder's mark and leave its files") {
+  const NormalDisk afterwards;
+  std::vector<std::string> operations;
+  for (int64_t n = 1;; ++n) {
+    const TemporaryFolder root;
+    fail_file_operation(n, EIO);
+    try {
+      save_checkpoint(root.path(), numbered(1));
+      break;
+    } catch (const Error& error) {
+      operations.push_back(error.what());
+    }
+  }
+  const auto first = [&](const char* what, const char* name) {
+    for (size_t i = 0; i < operations.size(); ++i)
+      if (operations[i].find(what) != std::string::npos &&
+          operations[i].substr(0, operations[i].find(": ")).ends_with(name))
+        return i;
+    return operations.size();
+  };
+  const auto is_temporary_synced = [](const std::string& text) {
+    return text.find("cannot sync the folder") != std::string::npos &&
+           text.find(".tmp-") != std::string::npos;
+  };
+  const size_t mark = first("cannot create", folder_mark);
+  const size_t data = first("cannot create", ".part-0");
+  REQUIRE(mark < data);
+  REQUIRE(data < operations.size());
+  CHECK(std::any_of(&operations[mark], &operations[data], is_temporary_synced));
+}
+
 TEST_CASE("a process killed at random moments always leaves what it last saved, or newer") {
   for (const unsigned trial : testing::draws(25)) {
     std::mt19937 random(trial);
@@ -164,6 +275,13 @@ TEST_CASE("folders that are not ours stay, whatever they are called") {
   }
   CHECK(newest_number(root.path()) == 10);
   CHECK_FALSE(std::filesystem::exists(root / "step-000000008"));
+}
+
+TEST_CASE("a link to the newest checkpoint that cannot be set leaves nothing") {
+  const TemporaryFolder root;
+  root.write("latest/notes.txt", "a user's own");
+  save_checkpoint(root.path(), numbered(1));
+  CHECK(names_in(root.path()) == std::set<std::string>{"latest", "step-000000001"});
 }
 
 TEST_CASE("folders that a save creates are synced in their parents") {

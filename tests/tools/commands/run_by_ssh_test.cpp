@@ -7,6 +7,8 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
+#include <cstdlib>
+
 using namespace booster;
 
 namespace {
@@ -52,12 +54,33 @@ TEST_CASE("machines that are reached by ssh share a secret that no command line 
     CHECK(given.says(std::string(rank) + " of 4 at a: 0123456789abcdefghij."));
   }
   const std::string arguments = folder.read("arguments");
-  CHECK(arguments.find("--secret_at_stdin") != std::string::npos);
+  CHECK(arguments.find("--env_at_stdin") != std::string::npos);
   for (const std::string& shown : {secret, std::string("0123456789abcdefghij")})
     CHECK(arguments.find(shown) == std::string::npos);
   const CommandResult bad = run("BOOSTER_SECRET=short");
   CHECK(bad.code == 2);
   CHECK(bad.says("BOOSTER_SECRET: got 5 characters, want at least 16"));
+}
+
+TEST_CASE("variables reach ranks on other machines byte for byte, and no command line shows them") {
+  const TemporaryFolder folder;
+  write_ssh(folder);
+  write_program(folder, "rank",
+                "printf '%s' \"$TOKEN\" > '" + (folder / "token").string() +
+                    "'-$RANK\necho $OMP_NUM_THREADS threads, $BOOSTER_SECRET.\n");
+  const std::string token = "a'b \"$(id)\" `id`\n;\\ \xff";
+  ::setenv("TOKEN", token.c_str(), 1);
+  const CommandResult ran = run_by_ssh(folder, "OMP_NUM_THREADS=3",
+                                       "--env TOKEN --env BOOSTER_SECRET=0123456789abcdefghij");
+  ::unsetenv("TOKEN");
+  REQUIRE_MESSAGE(ran.code == 0, ran.output);
+  for (const char* rank : {"0", "1", "2", "3"})
+    CHECK(folder.read(std::string("token-") + rank) == token);
+  CHECK(ran.says("3 threads, 0123456789abcdefghij."));
+  const std::string arguments = folder.read("arguments");
+  for (const char* shown : {"TOKEN", "OMP_NUM_THREADS", "$(id)", "0123456789abcdefghij"})
+    CHECK(arguments.find(shown) == std::string::npos);
+  CHECK(run_by_ssh(folder, "", "--env LONG=" + std::string(70'000, 'x')).code == 2);
 }
 
 TEST_CASE("when a rank fails on a machine that is reached by ssh the ranks of all start again") {

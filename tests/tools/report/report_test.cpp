@@ -123,6 +123,12 @@ TEST_CASE("report tells which lines of damaged metrics it left out") {
   CHECK_MESSAGE(result.says("left out lines 5 to 7, 12 to 13 (line 5: not JSON)"), result.output);
   CHECK(folder.read("run/report.html").find("left out lines 5 to 7") != std::string::npos);
   CHECK(read_metrics(folder / "run/metrics.jsonl").lines.size() == 12);
+  for (const std::string& torn : {std::string("{\"step\": 4, \"lo"), std::string(300, '\0')}) {
+    folder.write("run/metrics.jsonl", good + torn);
+    const MetricsFile metrics = read_metrics(folder / "run/metrics.jsonl");
+    CHECK(metrics.lines.size() == 4);
+    CHECK(metrics.left_out.empty());
+  }
   folder.write("run/run.json", "{\"config\": ");
   const auto damaged = run_report(in_quotes(folder / "run"));
   CHECK(damaged.code == 0);

@@ -312,9 +312,26 @@ TEST_CASE("a dry run prints the commands and starts nothing") {
   CHECK(contains(local.out, " sh -c 'echo '\\''it'\\'''\\''s'\\'''\n"));
   const auto remote = run(
       {"--dry-run", "--host", "a,b", "--ssh-port", "2222", "--nproc_per_node", "4", "prog", "x y"});
-  CHECK(contains(remote.out, "ssh -o BatchMode=yes -o ServerAliveInterval=5 -p 2222 -- a 'cd "));
+  CHECK(contains(
+      remote.out,
+      "ssh -o BatchMode=yes -o ConnectTimeout=15 -o ServerAliveInterval=5 -p 2222 -- a 'cd "));
   CHECK(contains(remote.out,
-                 "run --stop_at_eof --secret_at_stdin --nproc_per_node 4 --nnodes 2 --node_rank 1 "
+                 "run --stop_at_eof --env_at_stdin --nproc_per_node 4 --nnodes 2 --node_rank 1 "
                  "--master_addr a --master_port 29500 -- prog "));
   CHECK(contains(remote.out, "'\\''x y'\\'''\n"));
+}
+TEST_CASE("a dry run shows the variables, but no secrets") {
+  const Words variables = {"--env", "WANDB_API_KEY=hidden1",           "--env", "LANG=de_DE.UTF-8",
+                           "--env", "BOOSTER_SECRET=hidden2hidden2hid"};
+  for (const Words& where : {Words{"--nproc_per_node", "1"}, Words{"--host", "a,b"}}) {
+    Words words = {"--dry-run"};
+    words.insert(words.end(), where.begin(), where.end());
+    words.insert(words.end(), variables.begin(), variables.end());
+    words.push_back("true");
+    const auto plan = run(words);
+    CHECK(plan.code == 0);
+    CHECK(contains(plan.out, "WANDB_API_KEY=***"));
+    CHECK(contains(plan.out, "LANG=de_DE.UTF-8"));
+    CHECK(!contains(plan.out, "hidden"));
+  }
 }

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "examples/training/stop_signal.h"
+#include "parallel/mesh.h"
 #include "parallel/rendezvous/rank_notes.h"
 #include "platform/error.h"
 #include "tests/parallel/ranks.h"
@@ -9,6 +10,8 @@
 
 #include <filesystem>
 #include <random>
+
+#include <sys/stat.h>
 
 using namespace booster;
 namespace fs = std::filesystem;
@@ -142,4 +145,65 @@ TEST_CASE("ranks get the grace that was asked for, and more while they say that 
   CHECK(saver.wait() == 128 + SIGTERM);
   CHECK(saving.read("saved0") == "yes\n");
   CHECK(saving.read("saved1") == "yes\n");
+}
+
+TEST_CASE("Ctrl-C ends a run at once whose ssh still waits for the other machine") {
+  const TemporaryFolder folder;
+  folder.write("ssh", "#!/bin/sh\necho > '" + (folder / "up").string() + "'\nexec sleep 60\n");
+  fs::permissions(folder / "ssh", fs::perms::owner_all);
+  const auto start = std::chrono::steady_clock::now();
+  Running tool({"--host", "a,b", "true"}, [&] {
+    setenv("PATH", (folder.path().string() + ":" + std::getenv("PATH")).c_str(), 1);
+  });
+  wait_for(folder / "up");
+  kill(tool.pid(), SIGINT);
+  CHECK(tool.wait() == 128 + SIGINT);
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
+}
+
+TEST_CASE("rank: adds up for ever" * doctest::skip()) {
+  const Group group = launch_from_env().group();
+  write_pid(of_rank("up"));
+  for (;; nap(1)) {
+    std::vector<int64_t> ones = {1};
+    group.all_reduce(ones);
+  }
+}
+
+// A script has the name of its file, so this one counts as a launcher.
+TEST_CASE("ranks end with the mpirun that started them, even if it is killed") {
+  const TemporaryFolder folder;
+  folder.write("mpirun",
+               "#!/bin/sh\nfor rank in 0 1; do\n  RANK=$rank LOCAL_RANK=$rank \"$@\" &\n"
+               "done > /dev/null 2>&1\nwait\n");
+  fs::permissions(folder / "mpirun", fs::perms::owner_all);
+  const std::string script = folder / "mpirun", program = fs::read_symlink("/proc/self/exe");
+  const pid_t launcher = fork();
+  if (launcher == 0) {
+    for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) setenv(name, "2", 1);
+    setenv("TEST_FOLDER", folder.path().c_str(), 1);
+    setenv("BOOSTER_RENDEZVOUS", (folder / "meet").c_str(), 1);
+    execl(script.c_str(), "mpirun", program.c_str(), "--test-case=rank: adds up for ever",
+          "--no-skip", nullptr);
+    _exit(127);
+  }
+  const std::vector<pid_t> ranks = {pid_in(folder / "up0"), pid_in(folder / "up1")};
+  nap(200);
+  CHECK(is_alive(ranks[0]));
+  kill(launcher, SIGKILL);
+  waitpid(launcher, nullptr, 0);
+  CHECK(all_gone(ranks));
+  for (const pid_t rank : ranks) kill(rank, SIGKILL);
+}
+
+TEST_CASE("a run tool whose umask takes every permission leaves no folder") {
+  Running tool({"true"}, [] {
+    umask(0777);
+    if (getuid() == 0 && setuid(65534) != 0) _exit(98);  // root needs no permissions
+  });
+  CHECK(tool.wait() == 0);
+  for (const char* parent : {"/dev/shm", "/tmp"})
+    for (const auto& entry : fs::directory_iterator(parent))
+      CHECK_FALSE(
+          entry.path().filename().string().starts_with(fmt::format("booster-run-{}-", tool.pid())));
 }

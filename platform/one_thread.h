@@ -1,6 +1,5 @@
-// OneThread: ensures that only one thread at a time uses handles that were boosted together. A
-// simultaneous call of a second thread throws instead of giving wrong values or a crash. Threads
-// may take turns.
+// OneThread: ensures that an object is used by one thread at a time. A second thread's call
+// meanwhile throws instead of giving wrong values, a crash or a hang. Threads may take turns.
 #pragma once
 
 #include "platform/error.h"
@@ -12,6 +11,11 @@ namespace booster {
 
 class OneThread {
  public:
+  // Words for errors: "OWNER OF is called while another thread is in a call of WITH; got two
+  // threads at once, want one at a time, or EACH for each". Scopes give OF.
+  OneThread(const char* owner, const char* with, const char* each)
+      : owner_(owner), with_(with), each_(each) {}
+
   // A call by the current thread, or one nested within such a call. Throws if another thread is in
   // a call; `of` names the called object.
   class Scope {
@@ -22,9 +26,9 @@ class OneThread {
         is_first_ = true;
       else if (none != std::this_thread::get_id())
         fail(
-            "booster: two threads call objects of one boost at once; got a call of the boosted {}, "
-            "want one thread at a time, or a model for each",
-            of);
+            "{} {} is called while another thread is in a call of {}; got two threads at once, "
+            "want one at a time, or {} for each",
+            user_.owner_, of, user_.with_, user_.each_);
     }
     ~Scope() {
       if (is_first_) user_.thread_.store({});
@@ -38,6 +42,7 @@ class OneThread {
   };
 
  private:
+  const char *owner_, *with_, *each_;
   std::atomic<std::thread::id> thread_{};
 };
 
