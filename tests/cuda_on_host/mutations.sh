@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The tests see what is broken in the real sources: each line of the list below takes something out
 # of one, and a test that passes with the source as it is must fail without. Nothing is changed in
-# the tree or in the build folder.
+# the tree or in the build folder. Line n of the list belongs to share n % 11, as draws do; the
+# variable TEST_SHARES names the shares to run (tests/draws.h).
 # usage: mutations.sh ROOT BUILD
 set -euo pipefail
 root=$(realpath "$1") build=$(realpath "$2")
@@ -104,10 +105,15 @@ build_with() {  # SOURCE OBJECT: writes $work/module.so
   [[ -e $work/module.so ]]
 }
 
-failed=0
+shares=${TEST_SHARES:-0}
+is_drawn() { [[ $shares == all || ,$shares, == *,$(($1 % 11)),* ]]; }
+
+failed=0 number=-1
 declare -A passed=()  # tests and cases, with the source as it is
 while IFS='|' read -r what source object edit test cases; do
   [[ -n $what ]] || continue
+  number=$((number + 1))
+  is_drawn "$number" || continue
   changed=$work/changed/kernels/cuda/$source
   rm -rf "$work/changed"
   mkdir -p "${changed%/*}"

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <fstream>
@@ -21,6 +22,7 @@ constexpr std::array<const char*, 3> rules = {"sgd", "adamw", "lamb"};
 constexpr const char* on_gpus_variable = "SPREAD_ON_GPUS";
 // How ranks are connected, unless only shared memory is used.
 constexpr const char* over_variable = "SPREAD_OVER";
+constexpr const char* width_variable = "SPREAD_WIDTH";
 
 // On GPUs each rank uses the next GPU, modulo their number.
 Spread spread_of(const SpreadMaker& make, const World& world) {
@@ -56,16 +58,6 @@ void check_resume(const StrategyLevel& strategy, const SpreadMaker& make) {
   CHECK(resume(strategy, spread, test_folder() + "/" + spread.name + strategy.name) == "");
 }
 
-// Trains one strategy per width. Under mpirun ranks have no test folder.
-void train_few(const SpreadMaker& spread) {
-  for (const StrategyLevel& strategy : strategy_levels()) {
-    const std::string name = strategy.name;
-    if (name != "fp32" && name != "fp16" && name != "bf16") continue;
-    check_rule(strategy, spread, "adamw");
-    if (name == "bf16" && std::getenv("TEST_FOLDER")) check_resume(strategy, spread);
-  }
-}
-
 // Where this test case's row begins in the numbering of all cells: rows begin at different numbers,
 // so that a share holds different columns of each.
 unsigned first_cell() {
@@ -73,12 +65,33 @@ unsigned first_cell() {
   return static_cast<unsigned>(std::hash<std::string>()(row) + launch_from_env().size) % 1000;
 }
 
+// Trains the strategy of one width. Under mpirun ranks have no test folder.
+void train_one(const SpreadMaker& spread) {
+  const std::string name = std::getenv(width_variable);
+  const auto strategy = std::ranges::find(strategy_levels(), name, &StrategyLevel::name);
+  REQUIRE(strategy != strategy_levels().end());
+  check_rule(*strategy, spread, "adamw");
+  if (name == "bf16" && std::getenv("TEST_FOLDER")) check_resume(*strategy, spread);
+}
+
+// Runs the test case on four ranks over one kind of connection.
+void run_ranks_over(const std::string& over, const std::string& test_case) {
+  CAPTURE(over);
+  if (over == "MPI") {
+    CHECK(failures_over_mpi(test_case, 4) == "");
+    return;
+  }
+  for (const Connection& connection : connections())
+    if (connection.name == over)
+      CHECK(failures(Ranks(test_case, 4, connection.environment).wait(400)) == "");
+}
+
 }  // namespace
 
 bool is_on_gpus() { return std::getenv(on_gpus_variable) != nullptr; }
 
 void train_all(const SpreadMaker& spread) {
-  if (std::getenv(over_variable)) return train_few(spread);
+  if (std::getenv(over_variable)) return train_one(spread);
   if (const char* turn = std::getenv(on_gpus_variable))
     return train_in_turn(spread, std::stoul(turn));
   unsigned cell = first_cell();
@@ -91,7 +104,7 @@ void train_all(const SpreadMaker& spread) {
 }
 
 void train_in_turn(const SpreadMaker& spread, size_t turn) {
-  if (std::getenv(over_variable)) return train_few(spread);
+  if (std::getenv(over_variable)) return train_one(spread);
   const size_t every = is_on_gpus() ? 6 : 1;
   unsigned cell = first_cell();
   check_rule(strategy_levels().front(), spread, rules[turn % rules.size()]);
@@ -110,14 +123,16 @@ void run_ranks_on_gpus(const std::string& test_case, int size, int gpus) {
 }
 
 void run_ranks_over_each(const std::string& test_case) {
-  for (const Connection& connection : connections()) {
-    if (connection.name != "gloo" && connection.name != "two machines") continue;
-    CAPTURE(connection.name);
-    const auto environment = connection.with({{over_variable, connection.name}});
-    CHECK(failures(Ranks(test_case, 4, environment).wait(400)) == "");
+  constexpr std::array<const char*, 3> overs = {"gloo", "two machines", "MPI"},
+                                       widths = {"fp32", "fp16", "bf16"};
+  static unsigned turn = 0;
+  const unsigned first = turn++;
+  for (const unsigned draw : draws(overs.size() * widths.size())) {
+    const char* over = overs[(first + draw) % overs.size()];
+    ::setenv(over_variable, over, 1);
+    ::setenv(width_variable, widths[(first / 3 + draw / 3) % widths.size()], 1);
+    run_ranks_over(over, test_case);
   }
-  ::setenv(over_variable, "MPI", 1);
-  CHECK(failures_over_mpi(test_case, 4) == "");
   ::unsetenv(over_variable);
 }
 

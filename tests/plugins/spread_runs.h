@@ -16,8 +16,8 @@ void train_all(const SpreadMaker& spread);
 // Trains strategies with one optimizer each, in turn; resumes some. With EQUIVALENCE it trains all
 // strategies, else every other one (every sixth on GPUs) and fp32. `turn` is the starting point.
 void train_in_turn(const SpreadMaker& spread, size_t turn);
-// `run_ranks` on 4 ranks over Gloo alone, on two machines (shared memory and Gloo), and over MPI if
-// available, with a few strategies.
+// `run_ranks` on 4 ranks over Gloo alone, on two machines (shared memory and Gloo), or over MPI if
+// available, with one of three strategies. Each is a draw, and successive calls begin with others.
 void run_ranks_over_each(const std::string& test_case);
 // Trains with the model on GPUs, in turn instead of all combinations. There are as many GPUs as
 // ranks, so that NCCL connects them, or fewer.

@@ -186,9 +186,13 @@ Distance train(const StrategyLevel& strategy, const Spread& spread, const std::s
   one.share = one.breaking_rank = 0;
   one.by_pipeline = false;
   one.device = {};
-  Training alone(strategy, one, rule), here(strategy, spread, rule);
-  const Trained want = alone.run(0, steps), got = here.run(0, steps);
+  Training here(strategy, spread, rule);
   const Group world = here.plugin().group();
+  Trained want;
+  if (world.rank() == 0) want = Training(strategy, one, rule).run(0, steps);
+  want = of_rank_0(world, want);
+  manual_seed(4);  // the same on all ranks again
+  const Trained got = here.run(0, steps);
   const bool is_exact = std::max(strategy.computed, spread.sent) <= Digits::f32;
   const double deeper = is_exact ? 1 : spread.deeper;
   const double tolerance = deeper * tolerance_of(strategy, spread.sent);

@@ -1,10 +1,12 @@
 #include "tests/plugins/trained.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <sstream>
 
 namespace booster::testing {
 
@@ -36,7 +38,46 @@ bool is_moment(const std::string& name) {
          name.ends_with("momentum_buffer");
 }
 
+template <class T>
+std::vector<T> numbers_of_rank_0(const Group& world, std::vector<T> numbers) {
+  std::vector<int64_t> count = {static_cast<int64_t>(numbers.size())};
+  world.broadcast(count);
+  numbers.resize(static_cast<size_t>(count[0]));
+  if (count[0] > 0) world.broadcast(numbers);
+  return numbers;
+}
+
+StateDict state_of_rank_0(const Group& world, const StateDict& state) {
+  std::string list;  // names have no spaces
+  for (const auto& [name, tensor] : state)
+    list += fmt::format("{} {} {} {}\n", name, static_cast<int>(tensor.dtype()), tensor.ndim(),
+                        fmt::join(tensor.shape(), " "));
+  const auto letters = numbers_of_rank_0(world, std::vector<uint8_t>(list.begin(), list.end()));
+  std::istringstream words(std::string(letters.begin(), letters.end()));
+  StateDict shared;
+  std::string name;
+  for (int dtype = 0, dims = 0; words >> name >> dtype >> dims;) {
+    std::vector<int64_t> shape(static_cast<size_t>(dims));
+    for (int64_t& size : shape) words >> size;
+    Tensor tensor = zeros(shape, {.dtype = static_cast<DType>(dtype)});
+    if (world.rank() == 0) tensor.copy_(state[shared.size()].tensor);
+    if (tensor.numel() > 0) world.broadcast(tensor);
+    shared.push_back({name, tensor});
+  }
+  return shared;
+}
+
 }  // namespace
+
+Trained of_rank_0(const Group& world, const Trained& trained) {
+  std::vector<uint8_t> exact(trained.is_exact.begin(), trained.is_exact.end());
+  exact = numbers_of_rank_0(world, exact);
+  return {.told = numbers_of_rank_0(world, trained.told),
+          .is_exact = {exact.begin(), exact.end()},
+          .start = state_of_rank_0(world, trained.start),
+          .state = state_of_rank_0(world, trained.state),
+          .scales = state_of_rank_0(world, trained.scales)};
+}
 
 const Tensor* find(const StateDict& state, const std::string& name) {
   for (const NamedTensor& held : state)

@@ -16,6 +16,9 @@ struct Trained {
   StateDict scales;        // the strategy's state
 };
 
+// Returns rank 0's on all ranks. Collective; its tensors are on the CPU.
+Trained of_rank_0(const Group& world, const Trained& trained);
+
 // Returns the tensor of that name, or null.
 const Tensor* find(const StateDict& state, const std::string& name);
 // Returns the state without other ranks' parts.

@@ -11,7 +11,7 @@ namespace booster {
 namespace {
 
 constexpr size_t length_bytes = 4;
-constexpr size_t texts_of_kind[] = {1, 6, 2, 1, 2, 1, 2, 2, 2, 1, 0};
+constexpr size_t texts_of_kind[] = {1, 6, 2, 1, 2, 1, 2, 2, 2, 1, 0, 1};
 
 void append_length(std::string& out, size_t length) {
   for (size_t i = 0; i < length_bytes; ++i) out += static_cast<char>(length >> (8 * i));

@@ -36,13 +36,23 @@ StoreServer::StoreServer(Socket listener, Run run)
 }
 
 StoreServer::~StoreServer() {
+  if (thread_.joinable()) finish(milliseconds(0));
+}
+
+void StoreServer::finish(milliseconds longest) {
+  last_moment_ = Clock::now() + longest;
   stopping_ = true;
   thread_.join();
 }
 
+bool StoreServer::is_done() const {
+  if (!failure_.empty() || Clock::now() >= last_moment_) return true;
+  return std::ranges::none_of(peers_, [](const Peer& peer) { return peer.rank > 0; });
+}
+
 void StoreServer::serve() {
   for (bool last = false; !last;) {
-    last = stopping_;  // what rank 0 sent before it left still counts
+    last = stopping_ && is_done();  // what rank 0 sent before it left still counts
     wait();
     accept_all();
     for (Peer& peer : peers_)
@@ -118,8 +128,10 @@ void StoreServer::answer(Peer& peer, const Frame& frame) {
     case FrameKind::get:
       if (const auto found = values_.find(texts[0]); found != values_.end())
         tell(peer, {FrameKind::value, {found->first, found->second}});
-      else
+      else {
         waiting_[texts[0]].push_back(peer.rank);
+        tell(peer, {FrameKind::absent, {texts[0]}});
+      }
       return;
     case FrameKind::failed: return fail_run_once(texts[0]);
     case FrameKind::alive: return;

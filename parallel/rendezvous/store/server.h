@@ -5,6 +5,8 @@
 // up before that may join again. The store disconnects a client that has not proved the secret
 // within a few seconds, and the oldest of too many such clients. Frames and the total size of all
 // values are limited.
+//
+// The store outlives rank 0's part in the run: finish() serves the ranks that are still there.
 #pragma once
 
 #include "parallel/rendezvous/store/frames.h"
@@ -35,6 +37,11 @@ class StoreServer {
   // Sends the remaining data, for at most a second.
   ~StoreServer();
 
+  // Call it once this process's own rank has left. Serves until the other ranks that have come are
+  // gone or a rank has reported a failure, at most for `longest`. A rank that has crashed, or has
+  // been silent for BOOSTER_HEARTBEAT seconds, is gone. At most once.
+  void finish(std::chrono::milliseconds longest);
+
  private:
   using Clock = std::chrono::steady_clock;
   struct Peer {
@@ -54,6 +61,7 @@ class StoreServer {
   };
 
   void serve();
+  bool is_done() const;
   void wait();
   void accept_all();
   void serve(Peer& peer);
@@ -83,7 +91,8 @@ class StoreServer {
   size_t stored_ = 0;                                // bytes of all values
   std::string failure_;
   Clock::time_point told_alive_;
-  Clock::time_point full_until_;  // no descriptor was left for a new connection
+  Clock::time_point full_until_;   // no descriptor was left for a new connection
+  Clock::time_point last_moment_;  // set before stopping_
   std::atomic<bool> stopping_ = false;
   std::thread thread_;
 };

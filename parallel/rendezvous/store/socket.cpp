@@ -217,6 +217,8 @@ bool Socket::write_all(std::string_view bytes, milliseconds limit) const {
   return true;
 }
 
+void Socket::end_sending() const { shutdown(file_, SHUT_WR); }
+
 std::string Socket::own_address() const {
   const sockaddr_storage end = own_end(file_);
   char host[NI_MAXHOST] = {};

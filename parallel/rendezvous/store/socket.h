@@ -47,7 +47,9 @@ class Socket {
   // Sends all; returns false if the connection is broken or the other side accepts nothing within
   // `limit`.
   bool write_all(std::string_view bytes, std::chrono::milliseconds limit) const;
-  // Returns this end's address, and whether both ends are on this machine's loopback.
+  // Tells the other side that nothing more comes; it can still send.
+  void end_sending() const;
+  // The own address, and whether both ends are on this machine's loopback.
   std::string own_address() const;
   bool is_loopback() const;
 

@@ -11,6 +11,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <exception>
 
 namespace booster {
 
@@ -35,26 +36,29 @@ StoreRendezvous::StoreRendezvous(Endpoint endpoint, int rank, int size, std::str
       endpoint_(std::move(endpoint)),
       job_(std::move(job)),
       secret_(shared_secret()),
-      heartbeat_(heartbeat_limit()) {
+      heartbeat_(heartbeat_limit()),
+      timeout_(group_timeout()) {
   if (rank == 0) keep_store();
   join();
   {
     const kernels::BlockedSignals guard;
     listener_ = std::thread([this] { listen(); });
   }
-  // A failed program ends this way; its reports must still reach the others.
-  at_quick_exit_.emplace([this] { leave(); });
+  // A failed program ends this way: what it reported must still reach the others.
+  at_quick_exit_.emplace([this] { leave(milliseconds(0)); });
 }
 
 StoreRendezvous::~StoreRendezvous() {
   at_quick_exit_.reset();
-  leave();
+  leave(std::uncaught_exceptions() > 0 ? milliseconds(0) : timeout_);
 }
 
-void StoreRendezvous::leave() {
+void StoreRendezvous::leave(milliseconds longest) {
   leaving_ = true;
+  socket_.end_sending();  // the store then closes the connection, which wakes the listener
   if (listener_.joinable()) listener_.join();
   socket_ = {};
+  if (server_) server_->finish(longest);
   server_.reset();
 }
 
@@ -173,6 +177,7 @@ void StoreRendezvous::take(Frame frame) {
   std::lock_guard lock(mutex_);
   switch (frame.kind) {
     case FrameKind::value: values_[texts[0]] = std::move(texts[1]); break;
+    case FrameKind::absent: absent_.insert(std::move(texts[0])); break;
     case FrameKind::joined: processes_[number_in(texts[0], size() - 1)] = texts[1]; break;
     case FrameKind::left:
       left_[number_in(texts[0], size() - 1)] = texts[1].empty() ? has_ended : texts[1];
@@ -186,6 +191,7 @@ void StoreRendezvous::take(Frame frame) {
 void StoreRendezvous::lose_store(const std::string& why) {
   std::lock_guard lock(mutex_);
   left_.try_emplace(0, why);
+  lost_store_ = true;
   changed_.notify_all();
 }
 
@@ -199,14 +205,17 @@ void StoreRendezvous::send(const Frame& frame) {
   if (!is_sent() && !leaving_) lose_store(has_ended);
 }
 
-// Returns false on a timeout; throws for trouble.
-template <class Ready, class Where>
-bool StoreRendezvous::wait_until(const std::vector<int>& ranks, Ready&& ready, Where&& where) {
+// Returns false on a timeout; throws for trouble. `hopeless` says whether a rank that is gone, or
+// the lack of a store, means that the wait would be in vain.
+template <class Ready, class Hopeless, class Where>
+bool StoreRendezvous::wait_until(std::vector<int> ranks, Ready&& ready, Hopeless&& hopeless,
+                                 Where&& where) {
   const auto end = Clock::now() + group_timeout();
   SlowWait wait(rank());
   std::unique_lock lock(mutex_);
   for (; !ready(); changed_.wait_for(lock, store_tick)) {
-    if (!failure_.empty() || lost_of(ranks)) {
+    if (lost_store_) ranks.push_back(0);  // it ran the store
+    if (!failure_.empty() || lost_store_ || hopeless()) {
       lock.unlock();
       fail_run("rendezvous: {}", trouble(ranks));
     }
@@ -218,7 +227,8 @@ bool StoreRendezvous::wait_until(const std::vector<int>& ranks, Ready&& ready, W
 
 void StoreRendezvous::wait_for(const std::vector<int>& ranks) {
   const auto all_here = [&] { return missing(ranks).empty(); };
-  if (wait_until(ranks, all_here, [&] { return endpoint_.text(); })) return;
+  const auto one_is_gone = [&] { return lost_of(ranks).has_value(); };
+  if (wait_until(ranks, all_here, one_is_gone, [&] { return endpoint_.text(); })) return;
   std::lock_guard lock(mutex_);
   fail_run("rendezvous: not all ranks arrived within {:g} s; missing: rank {}",
            seconds(group_timeout()), missing(ranks));
@@ -233,11 +243,11 @@ void StoreRendezvous::put(const std::string& key, std::string_view value) {
 
 std::string StoreRendezvous::get(const std::string& key, const std::vector<int>& ranks) {
   send({FrameKind::get, {key}});
-  std::vector<int> needed = ranks;
-  if (!std::ranges::count(needed, 0)) needed.push_back(0);  // it runs the store
   const auto is_there = [&] { return values_.contains(key); };
-  if (!wait_until(needed, is_there, [&] { return key; }))
-    fail_run("rendezvous: no rank published '{}' within {:g} s", key,
+  // A rank may have put the value before it left: the store's answer comes first.
+  const auto never_comes = [&] { return absent_.contains(key) && lost_of(ranks); };
+  if (!wait_until(ranks, is_there, never_comes, [&] { return key; }))
+    fail_run("rendezvous: a rank did not announce '{}' within {:g} s", key,
              seconds(group_timeout()));
   std::lock_guard lock(mutex_);
   return values_.at(key);

@@ -6,6 +6,10 @@
 // BOOSTER_HEARTBEAT seconds (8), and counts as lost. All ranks must have the same BOOSTER_SECRET,
 // which they prove but never send. Later messages are neither encrypted nor protected from a man in
 // the middle. Thread-safe.
+//
+// Ranks may leave in any order. Rank 0's destructor serves the others until they have left, at most
+// BOOSTER_TIMEOUT seconds (600). It does not wait if a rank has reported a failure, if an exception
+// is on its way, or in quick_exit(), by which failed programs end.
 #pragma once
 
 #include "parallel/rendezvous/at_quick_exit.h"
@@ -37,7 +41,8 @@ class StoreRendezvous final : public Rendezvous {
   void wait_for(const std::vector<int>& ranks) override;
   void put(const std::string& key, std::string_view value) override;
   std::string get(const std::string& key, const std::vector<int>& ranks) override;
-  // Returns the value if a rank has put it and it has arrived. Never waits.
+  // Returns the value if a rank has put it and it has arrived. Never waits. Values that were asked
+  // for arrive before the news that the rank that had put them is gone.
   std::optional<std::string> look(const std::string& key);
   std::string trouble(const std::vector<int>& ranks) override;
   void report_failure(std::string_view text) override;
@@ -61,9 +66,11 @@ class StoreRendezvous final : public Rendezvous {
   // With mutex_ held:
   std::optional<int> lost_of(const std::vector<int>& ranks) const;
   std::string missing(const std::vector<int>& ranks) const;
-  template <class Ready, class Where>
-  bool wait_until(const std::vector<int>& ranks, Ready&& ready, Where&& where);
-  void leave();
+  template <class Ready, class Hopeless, class Where>
+  bool wait_until(std::vector<int> ranks, Ready&& ready, Hopeless&& hopeless, Where&& where);
+
+  // Leaves the run. On rank 0 it serves the other ranks for at most `longest`.
+  void leave(std::chrono::milliseconds longest);
 
   Endpoint endpoint_;
   std::string job_, secret_, run_secret_;
@@ -71,7 +78,7 @@ class StoreRendezvous final : public Rendezvous {
   Socket socket_;
   FrameReader reader_{longest_store_frame};
   std::mutex sending_;
-  std::chrono::milliseconds heartbeat_;
+  std::chrono::milliseconds heartbeat_, timeout_;
   std::atomic<bool> leaving_ = false, gave_up_ = false;
   std::thread listener_;
   std::optional<AtQuickExit> at_quick_exit_;
@@ -80,9 +87,11 @@ class StoreRendezvous final : public Rendezvous {
   std::condition_variable changed_;
   std::map<std::string, std::string> values_;
   std::set<std::string> asked_;           // keys that look() has requested
+  std::set<std::string> absent_;          // keys that had no value when the store answered
   std::map<int, std::string> processes_;  // of the ranks that have joined
   std::map<int, std::string> left_;       // ranks that are gone: why
   std::string failure_;
+  bool lost_store_ = false;
 };
 
 }  // namespace booster

@@ -30,9 +30,18 @@ inline Endpoint free_endpoint() {
   return Endpoint::from(over_store().environment.at("BOOSTER_RENDEZVOUS"));
 }
 
+// The ranks of a run. Rank 0 leaves last here, because it waits until the others have left.
+struct MetRanks : std::vector<std::unique_ptr<StoreRendezvous>> {
+  using std::vector<std::unique_ptr<StoreRendezvous>>::vector;
+  MetRanks(MetRanks&&) = default;
+  ~MetRanks() {
+    while (!empty()) pop_back();
+  }
+};
+
 // Joins all ranks in this process, each on its own thread.
-inline std::vector<std::unique_ptr<StoreRendezvous>> meet_all(const Endpoint& endpoint, int size) {
-  std::vector<std::unique_ptr<StoreRendezvous>> all(static_cast<size_t>(size));
+inline MetRanks meet_all(const Endpoint& endpoint, int size) {
+  MetRanks all(static_cast<size_t>(size));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank)
     threads.emplace_back([&, rank] {

@@ -104,10 +104,14 @@ TEST_CASE("rank: a tool loses the connection to its own store" * doctest::skip()
   int own = -1;
   CHECK(soon([&] { return (own = connection_to(port + 1)) >= 0; }));
   ToolCircle second(tool_options(1, port));
-  const auto tool = first.get();
+  auto tool = first.get();
   CHECK(tool->trouble(0) == "");
   shutdown(own, SHUT_RDWR);
-  CHECK_THROWS_WITH_AS(tool->agree(0, {}), Contains("(the tool of node 0"), Error);
+  auto agree_and_leave = [left = std::move(tool)]() mutable {
+    const auto here = std::move(left);
+    here->agree(0, {});
+  };
+  CHECK_THROWS_WITH_AS(agree_and_leave(), Contains("(the tool of node 0"), Error);
 }
 TEST_CASE("a tool that loses the connection to its own store does not wait for ever") {
   const auto environment = over_store().environment;
