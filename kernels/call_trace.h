@@ -1,5 +1,5 @@
-// The span of one kernel call, made from its arguments. Only the catalogue uses it, and only while
-// there is a listener. A kernel called by another kernel is part of the caller's span.
+// The span of one kernel call, made from its arguments. Only the catalogue uses it, while there is
+// a listener. A kernel called by another kernel is part of the caller's span.
 #pragma once
 
 #include "kernels/arguments/multi_tensor.h"
@@ -23,7 +23,7 @@ class CallTrace {
   CallTrace(const CallTrace&) = delete;
   CallTrace& operator=(const CallTrace&) = delete;
 
-  // All arguments, in order, then begin().
+  // Records an argument. Call it for all in order, then begin().
   void see(const View& view);
   void see(const MultiTensor& tensors);
   void see(const OptimizerSlots& slots);

@@ -1,8 +1,8 @@
 // The entry point to every kernel: `kernels::on(device).softmax(y, x, false)`.
 //
-// `on` returns the table of the device; for the CPU that is the best variant that this processor
-// supports (chosen once, at first use), or a lower one named in the environment variable
-// BOOSTER_CPU_VARIANT (portable, avx2, avx512, avx512_bf16). Thread-safe.
+// `on` returns the table of the device. For the CPU that is the best variant that this processor
+// supports (chosen once, at first use). The environment variable BOOSTER_CPU_VARIANT may name a
+// lower one (portable, avx2, avx512, avx512_bf16). Thread-safe.
 #pragma once
 
 #include "kernels/arguments/fp8.h"
@@ -33,8 +33,8 @@ enum class CompareOp : uint8_t {
 enum class ReduceOp : uint8_t { sum, mean, amax, amin, any, all };
 
 [[noreturn]] void missing_kernel(const char* name);
-// Throws, naming the kernel and both devices, unless the view is a single number on the host, which
-// goes to a GPU with the call.
+// Throws, and names the kernel and both devices, unless the view is a single number on the host,
+// which the call carries to a GPU.
 void check_misplaced(const char* name, DeviceType device, const View& view);
 
 template <class Signature>

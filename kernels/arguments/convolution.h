@@ -1,4 +1,4 @@
-// What the libraries' convolutions share. They take two orders of a tensor's elements:
+// Shared by the libraries' convolutions, which accept two orders of a tensor's elements:
 // - (n, c, h, w), rows innermost;
 // - (n, h, w, c), channels innermost.
 #pragma once
@@ -7,7 +7,7 @@
 
 namespace booster::kernels {
 
-// What a pass computes: y, the gradient of x, or the gradient of the weight.
+// The result of a pass: y, the gradient of x, or the gradient of the weight.
 enum class ConvolutionPass : int64_t { forward, input, weight };
 
 // Returns a view of 4 dimensions with dense strides in that order.
@@ -21,7 +21,7 @@ inline View laid_out(View view, bool channels_last) {
   return view;
 }
 
-// Returns whether both have the same strides, ignoring dimensions of one element.
+// Returns true if both have the same strides, ignoring dimensions of one element.
 inline bool same_layout(const View& a, const View& b) {
   for (int i = 0; i < a.ndim; ++i)
     if (a.shape[i] != 1 && a.strides[i] != b.strides[i]) return false;
@@ -38,8 +38,8 @@ inline View bias_plane(const View& bias, const View& y) {
   return plane;
 }
 
-// Returns whether windows of more than one tap are adjacent and do not overlap, in one group, as
-// when an image is cut into patches. On a GPU such a convolution is a product of matrices.
+// Returns true if windows of more than one tap are adjacent without overlap, in one group, like
+// patches of an image. On a GPU such a convolution is a product of matrices.
 inline bool are_patches(const Window2d& window) {
   for (int i = 0; i < 2; ++i)
     if (window.stride[i] != window.kernel[i] || window.padding[i] != 0 || window.dilation[i] != 1)

@@ -26,8 +26,8 @@ constexpr const char* name_of(Fp8Format format) {
 
 namespace kernels {
 
-// Rounding of a number to a code: to nearest even; a nan stays nan. A number beyond the largest
-// becomes the largest; without saturation it becomes infinity in e5m2, and nan in e4m3.
+// Rounding of a number to a code: to nearest even; a nan stays nan. A number beyond the range
+// becomes the largest one. Without saturation it becomes infinity in e5m2, and nan in e4m3.
 struct Fp8Cast {
   Fp8Format format = Fp8Format::e4m3;
   bool saturate = true;
@@ -57,7 +57,7 @@ struct Fp8CurrentRule {
   float largest;  // of the format
   float eps;
   bool power_of_two;  // rounds the scale down to a power of two
-  float limit;  // replaces a scale that overflows: the largest value of the input's dtype
+  float limit;  // replaces an overflowing scale: the largest value of the input's dtype
 };
 
 }  // namespace kernels

@@ -1,9 +1,9 @@
 // The work on a batch of decoded images: tables in the memory of the kernel's device, uploaded once
 // per batch. Plain data.
 //
-// An image first goes through passes, each of which resizes along one axis, to 8 bits again. Then
-// its visible part is flipped, turned into floats by a table of 256 values per channel, and partly
-// erased. core/data/images/resize.h has the weights' formula.
+// Passes first resize an image, each along one axis and to 8 bits again. Then its visible part is
+// flipped, converted to floats by a table of 256 values per channel, and partly erased.
+// core/data/images/resize.h has the weights' formula.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,13 @@ struct ImagePass {
   ImageBytes in, out;                           // the sizes along the other axis are equal
   int64_t in_row_bytes = 0;                     // rows of `out` are dense
   ImageBytes first, weights;                    // i32
-  int32_t rows = 0, columns = 0, channels = 1;  // of the output; 1 or 3 bytes a pixel
+  int32_t rows = 0, columns = 0, channels = 1;  // of the output; 1 or 3 bytes per pixel
   int32_t count = 0;
   int32_t vertical = 0;
 };
 
-// A rectangle of the result that is overwritten: by one value per channel if `is_flat`, otherwise
-// by values (channels, height, width).
+// An overwritten rectangle of the result: by one value per channel if `is_flat`, otherwise by
+// values (channels, height, width).
 struct ImageErasure {
   int32_t left = 0, top = 0, width = 0, height = 0;
   int32_t is_flat = 0, unused = 0;
@@ -52,7 +52,8 @@ struct ImageResult {
 struct ImageBatch {
   int64_t passes = 0, results = 0;  // offsets in the upload
   int64_t rounds = 0;
-  const int64_t* largest = nullptr;  // on the host: the most bytes that a pass of each round writes
+  const int64_t* largest = nullptr;  // on the host: maximum of bytes that a pass of each round
+                                     // writes
 };
 
 }  // namespace booster::kernels

@@ -16,7 +16,7 @@ enum class AfterBackoff : uint8_t {
   hold,    // stays one below `hysteresis`, with the same effect
 };
 
-// Why the scale was kept where the original implementation would have made it useless.
+// Why the scale was kept although the original implementation would have made it useless.
 enum class ScaleRefusal : int32_t {
   none,
   infinite,    // growth beyond f32
@@ -34,18 +34,18 @@ struct LossScalePolicy {
   int64_t hysteresis = 1;          // bad steps before the scale backs off
   Refill refill = Refill::every_finite_step;
   AfterBackoff after_backoff = AfterBackoff::forget;
-  double minimum = 0;               // a scale that backed off is at least this; 0: no limit
-  double maximum = 0;               // a scale that grew is at most this; 0: no limit
-  bool dynamic = true;              // false: the scale stays
+  double minimum = 0;               // lower limit of back-off; 0: no limit
+  double maximum = 0;               // upper limit of growth; 0: no limit
+  bool dynamic = true;              // false: the scale stays constant
   bool skips = true;                // false: bad steps are applied like good ones
   bool f64_scale = false;           // the scale is stored in f64 instead of f32
   bool f32_factors = false;         // growth and backoff are rounded to f32 before use
   bool growth_guard = false;        // a growth to infinity is silently omitted
   bool exact_hysteresis = false;    // backs off only when bad steps == hysteresis, not beyond it
-  bool free_first_step = false;     // the first good step after a bad one (or ever) does not count
+  bool free_first_step = false;     // the first good step ever, or after a bad one, does not count
   bool counts_when_static = false;  // if the scale is static, every step counts as good
-  bool ends_at_minimum = false;     // a back-off at the minimum is refused
-  bool refuses = true;              // false: on to infinity or 0 as originals do (simulations)
+  bool ends_at_minimum = false;     // refuses a back-off at the minimum
+  bool refuses = true;              // false: goes to infinity or 0 as originals do (simulations)
 };
 
 struct LossScaleState {

@@ -16,21 +16,21 @@ struct MultiTensor {
   int64_t count;
 };
 
-// How a step stores the new value of a bf16 parameter without a master, which it computes in f32
-// (amp-semantics 7.1; formulas in update_rounding.h).
+// Rounding of a step's f32 result for a bf16 parameter without a master (formulas in
+// update_rounding.h).
 enum class UpdateRounding : uint8_t {
   nearest,     // to nearest even: updates below half a unit in the last place are lost
-  stochastic,  // up or down at random, right on average
-  kahan,       // to nearest even; what is lost is kept in `compensation` for the next step
+  stochastic,  // up or down at random, exact on average
+  kahan,       // to nearest even; keeps the lost part in `compensation` for the next step
 };
 
 // One parameter of an optimizer step. `value` is updated (the f32 master if there is one). `copy`,
 // if not null, is a 16-bit working copy that is rewritten from the new value.
 //
-// Unused state is all zero. In the `first` step, or the first that is not skipped, the momentum
-// buffer is set, not blended (SGD). All memory is contiguous and disjoint, because kernels read
-// several elements before they write one. A slot may be a range of a parameter, if ranks share an
-// optimizer's work.
+// Unused state is all zero. The `first` step, or the first one that is not skipped, sets the
+// momentum buffer instead of blending it (SGD). All memory is contiguous and disjoint, because
+// kernels read several elements before they write one. A slot may be a range of a parameter, if
+// ranks share an optimizer's work.
 struct OptimizerSlot {
   void* value;
   DType value_dtype;
@@ -54,9 +54,9 @@ struct OptimizerSlots {
   int64_t count;
 };
 
-// Values that live on the device and are read there, so that the host never waits. Null: absent.
-// found_inf != 0: the step changes nothing. Gradients are multiplied by *inverse_scale, then by
-// *clip_factor, before use; the gradient buffers do not change.
+// Values on the device, which only the device reads, so that the host never waits. Null: absent.
+// found_inf != 0: the step changes nothing. The step multiplies gradients by *inverse_scale, then
+// by *clip_factor, and does not change the gradient buffers.
 struct StepControl {
   const float* found_inf = nullptr;
   const float* inverse_scale = nullptr;
@@ -90,7 +90,7 @@ struct LambStep {
 };
 
 // The settings of any of these steps. They change from step to step (learning rates). A kernel
-// reads them on the device, so a step that was captured once replays with new ones.
+// reads them on the device, so replays of a captured step use new ones.
 union StepNumbers {
   SgdStep sgd;
   AdamStep adam;

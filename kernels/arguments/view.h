@@ -46,7 +46,8 @@ struct View {
     for (int i = 0; i < ndim; ++i) n *= shape[i];
     return n;
   }
-  // As in torch: without elements any strides are contiguous.
+  // Returns true for dense row-major strides. As in torch, any strides are contiguous without
+  // elements.
   constexpr bool contiguous() const {
     if (size() == 0) return true;
     int64_t expected = 1;
@@ -69,7 +70,7 @@ struct View {
   }
 };
 
-// A device queue: its entries run in order, and the program does not wait for them.
+// A device queue. Its entries run in order, and the program does not wait for them.
 struct Stream {
   Device device = {};
   void* handle = nullptr;  // a cudaStream_t; null for the device's default stream and for the host
@@ -91,7 +92,7 @@ struct RandomPosition {
   uint64_t key = 0;
   uint64_t offset = 0;
   // {key, offset} in the memory of the kernel's device: replaces `key`, and is added to `offset`.
-  // Null for a kernel that runs once. A recorded kernel draws anew from it in each replay.
+  // Null for a kernel that runs once. A recorded kernel draws new numbers from it in each replay.
   const uint64_t* origin = nullptr;
 };
 

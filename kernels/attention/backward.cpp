@@ -11,13 +11,14 @@ namespace {
 
 using namespace tile;
 
-// Sums over queries (dk, dv) are loaded and stored once per block. So longer blocks pay as long as
-// a block's tiles and the next head's rows fit the second-level cache; pairs take half the space.
+// Sums over queries (dk, dv) are loaded and stored once per block. Longer blocks are therefore
+// faster if a block's tiles and the next head's rows fit the second-level cache. Pairs take half
+// the space.
 template <class F>
 constexpr int64_t most_queries = 64 * F::per_unit;
 // With 16 registers p is spilled to memory while dp is summed. That costs less than fewer sums,
-// which would not hide their latency: ViT-Ti/16 batch 16 on a Zen 3 core takes 19.5 ms, and 21.3 ms
-// with two rows.
+// which would not hide their latency. ViT-Ti/16 batch 16 on a Zen 3 core takes 19.5 ms; with two
+// rows it takes 21.3 ms.
 constexpr int gradient_rows = 4;
 
 template <class F>
@@ -117,7 +118,7 @@ struct Backward {
       }
   }
 
-  // dv += p^T g, dk += ds^T q, dq += ds k
+  // Adds dv += p^T g, dk += ds^T q, dq += ds k.
   void add_keys(const Block& block, int64_t batch, int64_t head, Number factor) {
     const int64_t width = round_up(block.keys, n);
     const int64_t features = sizes.row.features;
@@ -175,7 +176,7 @@ struct Backward {
     View dq, dk, dv, g, q, k, v, out, log_sum;
   };
 
-  // Prefetches, while a head is computed, its outputs' rows and the next head's rows.
+  // Prefetches its outputs' rows and the next head's rows while a head is computed.
   void prefetch_around(int64_t batch, int64_t head, const Tensors& x) {
     prefetch = {};
     for (const View* y : {&x.dq, &x.dk, &x.dv}) prefetch.writes(head_rows(*y, batch, head));

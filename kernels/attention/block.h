@@ -1,5 +1,5 @@
-// How a head is cut into blocks of queries and keys, the working memory of a block, and the terms
-// added to or multiplied into a block of scores: mask, causality, padding, dropout.
+// Blocks of queries and keys of a head, and a block's working memory. Also the terms that are added
+// to or multiplied into its scores: mask, causality, padding, dropout.
 #pragma once
 
 #include "kernels/attention/log_2.h"
@@ -27,9 +27,9 @@ struct Problem {
   double dropout;
   RandomPosition position;
 
-  // Returns the keys that a block of queries can see; whole blocks beyond them are skipped.
+  // Returns the number of keys visible to a block of queries. Later whole blocks are skipped.
   int64_t visible_keys(int64_t query_end) const { return causal ? smaller(keys, query_end) : keys; }
-  // Returns whether each query has its own row of bias; otherwise one row serves all queries.
+  // Returns true if each query has its own row of bias; otherwise one row serves all queries.
   bool bias_per_query() const { return causal || mask.data; }
 };
 
@@ -73,7 +73,7 @@ struct Sizes {
   }
 };
 
-// Calls f with the format in which products of these operands are fastest without losing precision.
+// Calls f with the fastest format for products of these operands that keeps their precision.
 template <class Body>
 KERNEL_FN void visit_format(DType dtype, [[maybe_unused]] bool all_the_same, Body&& f) {
   if (dtype == DType::f64) return f(Plain<double>{});
@@ -124,7 +124,7 @@ void fill_bias(Number* bias, int64_t width, const Problem& problem, const Block&
 }
 
 // Fills keep (block.queries, width) with 0 for dropped probabilities and 1 / (1 - p) for kept ones.
-// Element (batch, head, query, key) of the whole call has its own random number, whatever the
+// Element (batch, head, query, key) of the whole call has its own random number, independent of the
 // blocks.
 template <class Number>
 void fill_keep(Number* keep, int64_t width, const Problem& problem, const Block& block,

@@ -22,7 +22,7 @@ using namespace tile;
 constexpr int64_t most_queries = 32;  // their scores fit the first-level cache
 constexpr int score_rows = many_registers ? 8 : 4;
 
-// scores (queries, width) = factor * queries keys^T + bias
+// Computes scores (queries, width) = factor * queries keys^T + bias.
 template <class F, int columns>
 KERNEL_FN void score_tile(typename F::Number* scores, int64_t width, Left<F> left,
                           const typename F::Unit* panel, int64_t steps, typename F::Number factor,

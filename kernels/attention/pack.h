@@ -13,7 +13,7 @@ KERNEL_FN int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 KERNEL_FN int64_t round_up(int64_t n, int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
-// Returns the items per block if n items are cut into the fewest equal blocks of at most `most`.
+// Returns the items per block for the fewest equal blocks of n items, with at most `most` each.
 KERNEL_FN int64_t even_block(int64_t n, int64_t most, int64_t multiple) {
   const int64_t blocks = (n + most - 1) / most;
   return blocks == 0 ? multiple : round_up((n + blocks - 1) / blocks, multiple);
@@ -36,8 +36,8 @@ inline HeadRows head_rows(const View& x, int64_t batch, int64_t head) {
 }
 
 // Prefetches rows that will soon be read or written. They are pages apart, where the hardware
-// prefetcher does not help. So one token at a time is fetched into the second-level cache between
-// other work.
+// prefetcher does not help. Other work therefore fetches one token at a time into the second-level
+// cache.
 class Prefetch {
  public:
   void reads(const HeadRows& rows) { reads_[read_count_++] = rows; }

@@ -1,8 +1,8 @@
-// Convolution on the CPU: oneDNN for f32, bf16 and (its version 3) f16, except where
-// convolution_choice.h says otherwise. Channels-last images are convolved in place. Any other
-// tensor is reordered to the layout that the library prefers, and back. A 16-bit dtype that the
-// processor or the library lacks is converted exactly to f32, with one rounding at the end. f64,
-// and anything else that oneDNN lacks, goes to unfold.cpp.
+// Convolution on the CPU: oneDNN for f32, bf16 and (its version 3) f16, unless convolution_choice.h
+// has a faster way. Channels-last images are convolved in place. Any other tensor is reordered to
+// the layout that the library prefers, and back. A 16-bit dtype that the processor or the library
+// lacks is converted exactly to f32, with one rounding at the end. f64, and anything else that
+// oneDNN lacks, goes to unfold.cpp.
 //
 // One 3.5 GHz Zen 4 core (peak 112 GFLOP/s in f32, 224 in bf16), GFLOP/s of forward / input /
 // weight, row-major tensors, reorders included:
@@ -16,8 +16,8 @@
 //   channels last, in place              f32 223 / 233 / 219   bf16 435 / 467 / 283
 //   the same with our loop (convolution_choice.h)                       ... 400
 //
-// Forward and input gradients have the same bits on any number of threads; a weight's gradient has
-// the same bits from run to run, but oneDNN sums the images per thread first (our loop does not).
+// Forward and input gradients have the same bits on any number of threads. A weight's gradient has
+// the same bits from run to run, but oneDNN first sums the images per thread (our loop does not).
 #include "kernels/arguments/convolution.h"
 #include "kernels/catalogue.h"
 #include "kernels/cpu/convolution_choice.h"
@@ -121,7 +121,8 @@ memory::desc bias_layout(const View& bias) {
   return {{bias.shape[0]}, memory::data_type::f32, memory::format_tag::a};
 }
 
-// Layout of images while they are convolved: the library's choice, or channels last where they are.
+// Layout of images during the convolution: the library's choice, or channels last if they already
+// are.
 enum class Layouts { chosen, channels_last_kept };
 
 memory::desc image_layout(const View& image, Layouts layouts) {
@@ -144,9 +145,10 @@ ConvolutionPlans plans(const View& x, const View& weight, const View& y, const V
 // A convolution, with the reorders of its operands before it and of its result after it.
 class Convolution {
  public:
-  // Means "the library has only reference code for this".
+  // Makes an empty one: "the library has only reference code for this".
   Convolution() = default;
-  // left, right and result are in the library's layouts, `caller` in the caller's.
+  // Makes it from descriptions: left, right and result are in the library's layouts, `caller` in
+  // the caller's.
   Convolution(const dnnl::primitive& primitive, const memory::desc& scratchpad,
               const Argument& left, const Argument& right, const Argument& result,
               const Operands& caller)
@@ -240,7 +242,8 @@ Convolution make(Pass pass, const Operands& operands, const Window2d& window, La
   return {};
 }
 
-// The library may have only reference code for channels-last images, and better code for others.
+// Makes the convolution. The library may have only reference code for channels-last images, and
+// better code for others.
 Convolution make(Pass pass, Operands operands, const Window2d& window) {
   View& weight = pass == Pass::weight ? operands.result : operands.right;
   weight = grouped(weight, window.groups);
@@ -289,7 +292,7 @@ Operands converted(const Operands& operands, DType dtype, DType result_dtype) {
           writable(ScratchUse::result, result_dtype, operands.result), operands.bias};
 }
 
-// As above for unfolding, which needs everything contiguous.
+// The same for unfolding, which needs all tensors contiguous.
 Operands contiguous(const Operands& operands, DType dtype) {
   const auto plain = [&](const View& view) { return view.dtype == dtype && view.contiguous(); };
   const auto& [left, right, result, bias] = operands;
@@ -302,7 +305,7 @@ void finish(const Operands& done, const Operands& asked) {
   if (done.result.data != asked.result.data) on({}).copy(asked.result, done.result);
 }
 
-// There is nothing to sum over: the result is the bias alone, or zero.
+// Writes the result of an empty sum: the bias, or zero.
 void convolve_nothing(const Operands& operands) {
   const auto& [left, right, result, bias] = operands;
   bias.data ? on({}).copy(result, bias_plane(bias, result)) : on({}).fill(result, 0);

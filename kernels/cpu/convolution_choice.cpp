@@ -13,14 +13,14 @@ namespace booster::kernels::cpu {
 
 namespace {
 
-// oneDNN's names: AVX2, and AVX2 with either kind of VNNI.
+// Returns true for oneDNN's names of AVX2, alone or with either kind of VNNI.
 bool has_avx2_alone() {
   static const bool has = library_isa().starts_with("AVX2");
   return has;
 }
 
-// AVX-512 with or without bf16 products. The names of processors with AMX or f16 arithmetic have
-// other endings.
+// Returns true for AVX-512 with or without bf16 products. Names with AMX or f16 arithmetic have
+// different endings.
 bool has_avx512_alone() {
   static const bool has = [] {
     const std::string isa = library_isa();
@@ -29,37 +29,38 @@ bool has_avx512_alone() {
   return has;
 }
 
-// From version 3 on both passes use the same code.
+// Returns true for AVX2 before version 3; since then both passes use the same code.
 bool has_slow_forward() {
   static const bool has = has_avx2_alone() && dnnl_version()->major < 3;
   return has;
 }
 
-// With oneDNN 2, moving on to other code would read the operation's descriptor again
+// Returns false for oneDNN 2, which would read the operation's descriptor again to try other code
 // (library_plans.h). It chooses the older code by itself.
 bool has_choice_of_code() {
   static const bool has = dnnl_version()->major >= 3;
   return has;
 }
 
-// A kernel of 1 x 1 is a matrix product, for which oneDNN has other code.
+// Returns false for kernels of 1 x 1: they are matrix products, for which oneDNN has other code.
 bool is_plain(const View& x, const View& y, const Window2d& window) {
   return window.groups == 1 && window.kernel[0] * window.kernel[1] > 1 && is_channels_last(x) &&
          is_channels_last(y);
 }
 
-// One-off work on the weight pays if there are many positions. Fewer were not tried.
+// One-off work on the weight pays off for many positions. Fewer were not tried.
 constexpr int64_t fewest_positions = 4096;
 
-// oneDNN's code for the gradient handles 2 or 3 blocks of 8 channels at once if that divides the
-// blocks. Otherwise it handles one, which is slow: 40 and 56 channels take 1.3 times as long as
-// forward.
+// Returns true for one block of 8 channels, or if 2 or 3 divides their number. oneDNN's code for
+// the gradient then handles 2 or 3 blocks at once. Otherwise it handles one, which is slow: 40 and
+// 56 channels take 1.3 times as long as forward.
 bool are_worked_on_together(int64_t channels) {
   const int64_t blocks = channels / 8;
   return channels % 8 == 0 && (blocks == 1 || blocks % 2 == 0 || blocks % 3 == 0);
 }
 
-// For wide images the forward pass is as fast, unless they have few channels.
+// Returns true if the gradient is faster: for wide images the forward pass is as fast, unless they
+// have few channels.
 bool is_gradient_faster(const View& y) {
   return are_worked_on_together(y.shape[1]) && (y.shape[3] <= 32 || y.shape[1] <= 16);
 }

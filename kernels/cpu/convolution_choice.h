@@ -1,7 +1,6 @@
 // Ways to convolve that are faster than oneDNN's own choice, and when to use them.
 //
-// The figures are the time of oneDNN's pass over the time of the other way: above 1 the other way
-// is faster.
+// The figures are oneDNN's time / the other way's time: above 1 the other way is faster.
 //
 // With AVX2 alone, for channels-last images without groups, on two cores of a Zen 3, f32, kernels
 // of 3 x 3 (channels, positions, images):
@@ -35,16 +34,16 @@
 
 namespace booster::kernels::cpu {
 
-// Returns whether y (without bias) is computed faster as the gradient of the input of a convolution
-// from y to x, whose weight is this one mirrored, with inputs and outputs exchanged.
+// Returns true if y (without bias) is faster as an input gradient: of a convolution from y to x
+// with this weight mirrored, inputs and outputs exchanged.
 bool is_faster_as_gradient(const View& y, const View& x, const Window2d& window);
 View mirrored(const View& weight);  // in scratch memory
 Window2d mirrored(const Window2d& window);
 
-// Returns whether the library's code of this name is slow here; the name says how it computes.
+// Returns true if the library's code of this name, which describes its method, is slow here.
 bool is_slow(std::string_view code, ConvolutionPass pass, DType dtype, const Window2d& window);
 
-// Returns whether conv2d_weight_loop computes the gradient of the weight faster.
+// Returns true if conv2d_weight_loop computes the gradient of the weight faster.
 bool is_faster_by_loop(const View& dweight, const View& g, const View& x, const Window2d& window);
 
 }  // namespace booster::kernels::cpu

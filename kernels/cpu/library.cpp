@@ -18,7 +18,7 @@ void limit_library(const std::string& variant) {
                              : variant == "avx512" ? dnnl_cpu_isa_avx512_core
                                                    : dnnl_cpu_isa_avx512_core_bf16;
   check(dnnl_set_max_cpu_isa(isa) == dnnl_success,
-        "CPU variant: oneDNN was used before it could be limited; got {}, want the limit first",
+        "CPU variant: oneDNN was used before its limit was set; got {}, want the limit first",
         variant);
 #else
   static_cast<void>(variant);  // only one variant exists

@@ -9,7 +9,7 @@ namespace booster::kernels::cpu {
 // Keeps oneDNN within the instruction set of a forced CPU variant. Call before its first use.
 void limit_library(const std::string& variant);
 
-// Return "2.6.3", say, and the instruction set that oneDNN will use ("AVX512_CORE_BF16").
+// Return the version, such as "2.6.3", and oneDNN's instruction set ("AVX512_CORE_BF16").
 std::string library_version();
 std::string library_isa();
 

@@ -1,6 +1,6 @@
-// oneDNN's plans (its primitive descriptors) of matrix products and convolutions. Only the source
-// of this header depends on the version of oneDNN: oneDNN 2 makes a plan from an operation
-// descriptor, oneDNN 3 from its parts.
+// oneDNN's plans (its primitive descriptors) of matrix products and convolutions. Only this
+// header's source depends on the version of oneDNN: version 2 makes a plan from an operation
+// descriptor, version 3 from its parts.
 //
 // A plan is empty if the library refuses the layouts or dtypes. No state; any thread.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace booster::kernels::cpu {
 
-// out = a b, plus a bias if there is one.
+// Plans out = a b, plus a bias if there is one.
 dnnl::matmul::primitive_desc plan_matmul(const dnnl::memory::desc& a, const dnnl::memory::desc& b,
                                          const dnnl::memory::desc* bias,
                                          const dnnl::memory::desc& out,
@@ -25,7 +25,7 @@ struct ConvolutionPlans {
   dnnl::memory::dims stride, dilation, padding;
 
   Forward forward(const dnnl::primitive_attr& attributes) const;
-  // The library requires the forward pass's plan.
+  // Plan the gradients; the library requires the forward pass's plan.
   BackwardInput backward_input(const Forward& hint, const dnnl::primitive_attr& attributes) const;
   BackwardWeight backward_weight(const Forward& hint, const dnnl::primitive_attr& attributes) const;
 };

@@ -1,11 +1,11 @@
 // Matrix product on the CPU: oneDNN for f32, bf16 and (its version 3) f16. A 16-bit dtype that the
 // processor or the library lacks is converted exactly to f32, with one rounding at the end. f64,
-// integers and sizes too small to pay for a library call use the packed loop of matmul_loop.cpp.
+// integers and sizes too small for a library call use the packed loop of matmul_loop.cpp.
 //
 // oneDNN 2.6.3 takes each input row- or column-major at full speed but the output only row-major. A
-// column-major output falls to its reference code, 1000 times slower; it is computed as out^T = b^T
-// a^T instead. On the shapes of ViT-B/16, batch 8, one 3.5 GHz Zen 4 core (peak 112 GFLOP/s in f32,
-// 224 in bf16) reaches
+// column-major output would use its reference code, 1000 times slower, so it is computed as out^T =
+// b^T a^T. On the shapes of ViT-B/16, batch 8, one 3.5 GHz Zen 4 core (peak 112 GFLOP/s in f32, 224
+// in bf16) reaches
 //   y = x w^T    97 to 106    196 to 207      with weights packed before: 106 to 110, 213 to 218
 //   dx = g w     95 to 108    195 to 203      with weights packed before: 108 to 111, 213 to 219
 //   dw = g^T x   97 to 103    190 to 195      with g^T copied before: 102 to 106, 202 to 207
@@ -32,7 +32,7 @@ using dnnl::memory;
 // 8 x 8 x 8, where the call alone takes 0.5 us. They are equal near 16 x 16 x 16.
 constexpr int64_t small_product = 4096;
 
-// Every view below is (batch, rows, columns).
+// Returns the view as (batch, rows, columns), the form of every view below.
 View as_batch(const View& view) {
   if (view.ndim == 3) return view;
   View result = view;
@@ -108,10 +108,10 @@ memory::desc describe_bias(const View& bias, int ndim) {
   return {{1, 1, n}, memory::data_type::f32, memory::format_tag::abc};
 }
 
-// Returns whether packing b at each use pays. The library would pack it too, but once per thread
-// and strip of rows. On two threads this gains, packing included, 1 to 12 % in bf16 for the weights
-// of ViT-B/16, batch 8 (ViT-Ti 3 to 25 %). In f32 it gains up to 6 % if b is row-major, otherwise
-// nothing (benchmarks/matmul_bound). Excluded are few rows, which do not pay for it, and columns a
+// Returns true if packing b at each use is faster. The library would pack it too, but once per
+// thread and strip of rows. On two threads this gains, packing included, 1 to 12 % in bf16 for the
+// weights of ViT-B/16, batch 8 (ViT-Ti 3 to 25 %). In f32 it gains up to 6 % if b is row-major,
+// otherwise nothing (benchmarks/matmul_bound). Two cases are excluded: few rows, and columns a
 // multiple of 2 KiB apart, whose cache lines evict each other during packing.
 bool worth_packing(const View& a, const View& b) {
   constexpr int64_t many_rows = 512, colliding_bytes = 2048;
@@ -124,7 +124,8 @@ bool worth_packing(const View& a, const View& b) {
 // A library product, with the reorder of b to the layout that the library prefers.
 class Product {
  public:
-  // Means "the library refuses the layout or dtype, or has only reference code for it".
+  // Makes an empty one: "the library refuses the layout or dtype, or has only reference code for
+  // it".
   Product() = default;
   Product(const dnnl::matmul::primitive_desc& plan, const memory::desc& b, bool bias)
       : pack_(b, plan.weights_desc(), plan.weights_desc()) {
@@ -196,7 +197,7 @@ void product_by_copy(const View& out, const View& a, const View& b, const View& 
   on({}).copy(out, result);
 }
 
-// Returns whether (batch, m, k) x one (k, n) is one large product: the rows have no gaps between.
+// Returns true if (batch, m, k) x one (k, n) is one large product, because the rows have no gaps.
 bool joins_into_one(const View& out, const View& a, const View& b, const View& bias) {
   const auto dense = [](const View& view) {
     return row_major(view) && view.strides[0] == view.shape[1] * view.strides[1];
@@ -223,7 +224,7 @@ void product_one_by_one(const View& out, const View& a, const View& b, double be
     product(matrix_at(out, i), matrix_at(a, i), matrix_at(b, i), {}, beta);
 }
 
-// out row-major; bias f32.
+// Computes a product with out row-major and bias f32.
 void product_of_plain(const View& out, const View& a, const View& b, const View& bias,
                       double beta) {
   const auto by_library = [&](DType dtype) {
@@ -235,7 +236,7 @@ void product_of_plain(const View& out, const View& a, const View& b, const View&
   if (!by_library(DType::f32)) on({}).matmul_loop(out, a, b, bias, beta);
 }
 
-// f32, bf16 and f16 of any layout; bias f32.
+// Computes a product of f32, bf16 or f16 in any layout; bias is f32.
 void product(View out, View a, View b, const View& bias, double beta) {
   for (View* view : {&out, &a, &b}) normalise(*view);
   if (joins_into_one(out, a, b, bias))

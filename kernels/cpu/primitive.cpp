@@ -51,8 +51,8 @@ dnnl_stream_t this_thread_stream() {
 }  // namespace
 
 const dnnl::engine& engine() {
-  // Never destroyed: primitives in thread_local caches may outlive static objects. The CPU variant
-  // is chosen first because it limits what oneDNN may use.
+  // Never destroyed: primitives in thread_local caches may outlive static objects. Chooses the CPU
+  // variant first, because it limits oneDNN's instruction set.
   static const auto& engine = (cpu_variant(), *new dnnl::engine(dnnl::engine::kind::cpu, 0));
   return engine;
 }

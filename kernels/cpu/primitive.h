@@ -19,18 +19,18 @@ namespace booster::kernels::cpu {
 
 const dnnl::engine& engine();
 
-// f32, f16, bf16 and i32 have a oneDNN type; others are not passed to it.
+// Returns oneDNN's type of f32, f16, bf16 or i32; it never gets other dtypes.
 dnnl::memory::data_type library_type(DType dtype);
 
-// Attributes of every primitive: the scratchpad comes from the caller.
+// Returns the attributes of every primitive: the caller provides the scratchpad.
 dnnl::primitive_attr default_attributes();
 
 // Describes the view with its own sizes and strides.
 dnnl::memory::desc describe(const View& view);
-// Describes the view's sizes in whatever layout the library prefers.
+// Describes the view's sizes in the layout that the library prefers.
 dnnl::memory::desc any_layout(const View& view);
 
-// Returns whether oneDNN has no implementation, or only its reference code (1000 times slower).
+// Returns true if oneDNN has no implementation, or only its reference code (1000 times slower).
 template <class Plan>
 bool is_reference(const Plan& plan) {
   return !plan || std::string_view(plan.impl_info_str()).starts_with("ref");
@@ -43,7 +43,7 @@ struct Argument {
 
 class Primitive {
  public:
-  // Means "the library cannot do this well".
+  // Makes an empty one: "the library cannot do this well".
   Primitive() = default;
   Primitive(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
             std::initializer_list<Argument> arguments);
@@ -83,7 +83,7 @@ enum class ScratchUse {
 };
 
 // Returns at least `bytes` of this thread's memory for `use`, 64-byte aligned, valid until the
-// thread requests the same use again. Grows to the largest size needed and is kept, so training in
+// thread requests the same use again. It grows to the largest size and is kept, so training in
 // steady state allocates nothing.
 void* scratch(ScratchUse use, size_t bytes);
 
@@ -111,12 +111,12 @@ View scratch_view(ScratchUse use, DType dtype, const View& shape);
 // Copies `from` into such a tensor.
 View copied(ScratchUse use, DType dtype, const View& from);
 
-// Exchanges rows and columns of a matrix, or of a batch of them; the same memory.
+// Exchanges rows and columns of a matrix, or of a batch of them, in the same memory.
 View transposed(View view);
 
 // Prepared calls (a Primitive, or several that belong together) by key. Key is plain data without
-// padding; equal bytes mean equal calls. A full cache is cleared, which bounds it if shapes never
-// repeat.
+// padding; equal bytes mean equal calls. A full cache is cleared, which limits its size if shapes
+// never repeat.
 template <class Key, class Call>
 class CallCache {
  public:

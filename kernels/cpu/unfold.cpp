@@ -81,7 +81,8 @@ void unfold(const Windows& windows, const View& columns, const View& planes) {
   });
 }
 
-// The adjoint of unfold; `planes` starts at zero. Windows of a channel only touch its own plane.
+// Computes the adjoint of unfold; `planes` starts at zero. Windows of a channel access only its own
+// plane.
 template <class T>
 void fold(const Windows& windows, const View& planes, const View& columns) {
   const T* from = columns.as<T>();

@@ -7,7 +7,7 @@
 
 namespace booster::kernels::cpu {
 
-// The three convolutions of the catalogue, without bias; f32 and f64.
+// Compute the three convolutions of the catalogue, without bias; f32 and f64.
 void unfold_conv2d(const View& y, const View& x, const View& weight, const Window2d& window);
 void unfold_conv2d_backward_input(const View& dx, const View& g, const View& weight,
                                   const Window2d& window);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Compiles for GPUs, and keeps what the kernels use beside the object: OUTPUT.resources, ptxas's own
-# words (tests/project/cuda_resources.sh reads them).
-# usage: compile.sh OUTPUT NVCC ARGUMENTS...
+# Compiles for GPUs, and keeps the kernels' use of resources next to the object: OUTPUT.resources,
+# ptxas's output (tests/project/cuda_resources.sh reads them). usage: compile.sh OUTPUT NVCC
+# ARGUMENTS...
 set -euo pipefail
 output=$1
 shift

@@ -1,5 +1,5 @@
 // Neighbouring elements of a run that a thread handles together. One access reads or writes them if
-// all are in the run and their address allows it; otherwise elements are accessed singly.
+// all are in the run and their address is aligned; otherwise elements are accessed singly.
 #pragma once
 
 #include "kernels/cuda/pack.cuh"

@@ -8,7 +8,7 @@ namespace booster::kernels::BOOSTER_VARIANT {
 
 inline constexpr unsigned all_lanes = 0xFFFFFFFF;
 
-// Every thread of the warp gets the result. All 32 must call it.
+// Folds over a warp. Every thread gets the result, and all 32 must call it.
 template <class C, class Combine>
 __device__ C fold_warp(C mine, Combine&& combine) {
   for (int step = warp_size / 2; step > 0; step /= 2)
@@ -16,14 +16,14 @@ __device__ C fold_warp(C mine, Combine&& combine) {
   return mine;
 }
 
-// Every thread of the block gets the result. All must call it.
+// Folds over a block. Every thread gets the result, and all must call it.
 template <class C, class Combine>
 __device__ C fold_lanes(C mine, Combine&& combine) {
   constexpr int warps = threads_per_block / warp_size;
   SHARED(C, partial, warps);
   mine = fold_warp(mine, combine);
   const int thread = static_cast<int>(threadIdx.x);
-  __syncthreads();  // another fold may still be read
+  __syncthreads();  // another fold's result may still be read
   if (thread % warp_size == 0) partial[thread / warp_size] = mine;
   __syncthreads();
   C result = partial[0];

@@ -29,9 +29,9 @@ template <int at_once, int threads, class Body>
 inline const bool is_noted = ::booster::kernels::cuda::note_kernel(
     reinterpret_cast<const void*>(&run_blocks<at_once, threads, Body>));
 
-// Calls body(block) for block in [0, blocks), all threads of a block together. At least `at_once`
-// blocks fit on a multiprocessor; for that the compiler limits the registers of a thread. A body
-// for another number of threads names it, and must not use functions that assume threads_per_block.
+// Calls body(block) for block in [0, blocks), all threads of a block together. The compiler limits
+// the registers of a thread, so that at least `at_once` blocks fit on a multiprocessor. A body for
+// another number of threads must not use functions that assume threads_per_block.
 template <int at_once = 1, int threads = threads_per_block, class Body>
 void for_each_block(int64_t blocks, Body body) {
   if (blocks <= 0 || !is_noted<at_once, threads, Body>) return;
@@ -41,7 +41,7 @@ void for_each_block(int64_t blocks, Body body) {
   ::booster::kernels::cuda::wait_if_debugging();
 }
 
-// Calls body(i) for i in [0, n): the threads of a block.
+// Calls body(i) for i in [0, n) with the threads of a block.
 template <class Body>
 __device__ void for_each_lane(int64_t n, Body&& body) {
   for (int64_t i = threadIdx.x; i < n; i += threads_per_block) body(i);
@@ -50,7 +50,7 @@ __device__ void for_each_lane(int64_t n, Body&& body) {
 // Returns true for the one thread that writes a block's results.
 __device__ inline bool first_lane() { return threadIdx.x == 0; }
 
-// *p = x where other blocks may store the same value at the same time.
+// Sets *p = x; other blocks may store the same value at the same time.
 __device__ inline void store_flag(float* p, float x) { *static_cast<volatile float*>(p) = x; }
 
 // Calls body(i) for i in [0, n), one thread each.

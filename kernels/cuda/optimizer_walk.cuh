@@ -1,11 +1,11 @@
-// How a block of GPU threads walks a part of a parameter: by groups of neighbouring elements that
+// Walks a part of a parameter with a block of GPU threads: by groups of neighbouring elements that
 // fill 16 bytes of the compute type (four of f32), one per thread and turn.
 //
 // One access reads or writes a group of each array of a slot (16 bytes of f32, 8 of f16 and bf16)
 // if its address allows it. Otherwise, and at the part's end, elements are accessed singly. Each
-// pointer is checked for itself: in a range of a parameter the states begin at an aligned address,
-// values, gradients and copies perhaps not. The assignment of elements to threads depends on no
-// address, so neither does any sum.
+// pointer is checked separately: in a range of a parameter the states begin at an aligned address,
+// but values, gradients and copies may not. Neither the assignment of elements to threads nor any
+// sum depends on an address.
 #pragma once
 
 #include "kernels/cuda/element_group.cuh"
@@ -16,8 +16,8 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// Returns make(), which one thread computes for its block: powers in f64 take a GPU long. All
-// threads of the block call it, once.
+// Returns make(), which one thread computes for its block, because powers in f64 are slow on a GPU.
+// All threads of the block call it, once.
 template <class Value, class Make>
 __device__ Value once_per_block(Make&& make) {
   static_assert(__is_trivially_copyable(Value));
@@ -53,7 +53,7 @@ __device__ ElementGroup group_of(const TensorPart& part, int64_t i) {
 }
 
 // A group of a dtype that is known at run time. Conversion waits for the values, so a thread
-// converts after it has started all its loads. To read them, their size is enough.
+// converts after it has started all its loads. Loads need only the size of an element.
 template <class C>
 class Fetched {
  public:
@@ -167,8 +167,8 @@ __device__ void store_values(const OptimizerSlot& slot, uint64_t key, ElementGro
   if (is_kahan) write_group(slot.compensation, group, lost);
 }
 
-// Calls body(value, gradient, state1, state2, state3) for the elements of a part. Stores the values
-// that it leaves, also in the working copy, and in a step the states.
+// Calls body(value, gradient, state1, state2, state3) for the elements of a part. Stores the
+// resulting values, also in the working copy, and in a step the states.
 template <UpdatePass pass, int states, class C, class Body>
 __device__ void update_values(const OptimizerSlot& slot, const TensorPart& part, Body&& body) {
   constexpr bool is_step = pass == UpdatePass::step;
@@ -186,7 +186,8 @@ __device__ void update_values(const OptimizerSlot& slot, const TensorPart& part,
   });
 }
 
-// LAMB's first phase: moments, and the squared norms of value and update in squares[0] and [1].
+// Computes LAMB's first phase: moments, and the squared norms of value and update in squares[0] and
+// [1].
 template <class C>
 __device__ void update_moments(const OptimizerSlot& slot, const TensorPart& part,
                                GradientFactor<C> factor, const LambUpdate<C> lamb,

@@ -1,6 +1,5 @@
 // A few neighbouring elements that a thread moves between memory and its registers by one access,
-// or by several of 16 bytes if they are larger. Their address must be a multiple of the access
-// size.
+// or by several of 16 bytes. Their address must be a multiple of the access size.
 #pragma once
 
 #include "kernels/numbers/convert.h"
@@ -29,7 +28,7 @@ struct Pack {
   using Word = typename WordOf<n * sizeof(T)>::type;
   static constexpr int words = n * sizeof(T) / sizeof(Word);
 
-  // Returns whether a pack may lie at an address.
+  // Returns true if a pack may be at this address.
   static __device__ bool fits(const T* p) {
     return reinterpret_cast<uintptr_t>(p) % sizeof(Word) == 0;
   }
@@ -48,7 +47,7 @@ struct Pack {
   __device__ void set(const T* element) {
     __builtin_memcpy(static_cast<void*>(word), element, sizeof word);
   }
-  // Convert the elements to the compute type and from it.
+  // Convert the elements to the compute type and back.
   template <class C>
   __device__ void unpack(C* to) const {
     T element[n];

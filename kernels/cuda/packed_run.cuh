@@ -11,15 +11,15 @@ class PackedRun {
  public:
   static constexpr int size = sizeof(uint4) / sizeof(T);  // elements of a pack
 
-  // Packs from the first address that allows them, after a head of single elements. For results
+  // Makes packs from the first aligned address on, after a head of single elements. For results
   // that do not depend on the order of elements.
   static __device__ PackedRun from_aligned(T* x, int64_t n) {
     const int bytes = static_cast<int>(-reinterpret_cast<intptr_t>(x) & (sizeof(uint4) - 1));
     const int64_t head = bytes / static_cast<int>(sizeof(T));
     return {x, n, head < n ? head : n};
   }
-  // Packs from the first element, whatever its address, so that the assignment of elements to
-  // threads depends only on n. If the address does not allow packs, elements are read singly.
+  // Makes packs from the first element on, so that the assignment of elements to threads depends
+  // only on n. If the address is not aligned, elements are read singly.
   static __device__ PackedRun from_first(T* x, int64_t n) { return {x, n, 0}; }
 
   // Calls body(elements, count) for all packs, and then for each element outside of packs. With
@@ -45,8 +45,8 @@ class PackedRun {
   int64_t n_, head_, packs_;
 };
 
-// to[i] = body(from[i]) for the elements of two runs, in groups that fill 16 bytes of the wider
-// dtype. The assignment of elements to threads depends only on n.
+// Sets to[i] = body(from[i]) for the elements of two runs, in groups that fill 16 bytes of the
+// wider dtype. The assignment of elements to threads depends only on n.
 template <class To, class From, class Body>
 __device__ void map_groups(To* to, const From* from, int64_t n, Body&& body) {
   constexpr int size = sizeof(uint4) / (sizeof(To) > sizeof(From) ? sizeof(To) : sizeof(From));

@@ -1,5 +1,5 @@
 // GPU instructions for which CUDA C++ has no function, one function each, for compute capability
-// 8.0 and later. All lanes of a warp must call a function together, except cp_async_16, the
+// 8.0 and later. All lanes of a warp must call a function together. Exceptions are cp_async_16, the
 // functions of one number and the conversions. The CPU emulator of CUDA has its own
 // (tests/cuda_on_host/include/ptx.h).
 //
@@ -58,9 +58,9 @@ __device__ inline void mma_bf16(float (&sums)[4], const uint32_t (&a)[4], uint32
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Copies 16 bytes to the block's memory asynchronously: reads `bytes` (0 or 16) of them, the others
-// are 0. Both addresses are multiples of 16. The thread has the bytes once it has waited for its
-// copies; other threads after a barrier that follows.
+// Copies 16 bytes to the block's memory asynchronously: reads `bytes` (0 or 16) of them, and sets
+// the others to 0. Both addresses are multiples of 16. The thread sees the bytes once it has waited
+// for its copies; other threads see them after a following barrier.
 __device__ inline void cp_async_16(void* shared, const void* from, int bytes) {
   PTX("cp.async.cg.shared.global [%0], [%1], 16, %2;"
       :
@@ -76,7 +76,7 @@ __device__ inline float ex2_approx(float x) {
   return y;
 }
 
-// Returns the larger number; of a number and a nan, the number.
+// Returns the larger number, or the number if the other is nan.
 __device__ inline float larger(float x, float y) {
   float z = 0;
   PTX("max.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));

@@ -1,6 +1,6 @@
-// Folds of many values into one: sums, maxima, first positions. A block is a tile of outputs and of
-// the threads that share an output. Few outputs of many values are first folded in parts, by
-// several blocks. The order depends on the sizes only.
+// Folds of many values into one: sums, maxima, first positions. A block has a tile of outputs, and
+// several threads share an output. If there are few outputs of many values, several blocks first
+// fold parts. The order depends only on the sizes.
 //
 // A Fold has a type Value, identity() and combine(a, b), which must be commutative.
 #pragma once
@@ -13,7 +13,7 @@ namespace booster::kernels::BOOSTER_VARIANT {
 // How threads share `outputs` folds of `count` values each.
 struct Tiling {
   int64_t outputs, count;
-  bool side_by_side;  // neighbouring threads work on neighbouring outputs instead of one output
+  bool side_by_side;  // neighbouring threads have neighbouring outputs instead of the same one
   int width = 1;      // threads for each output of a block, a power of two
   int64_t parts = 1;  // blocks for each output
   int64_t part_size = 0;
@@ -39,7 +39,7 @@ inline Tiling tiling_of(int64_t outputs, int64_t count, bool side_by_side, bool 
   return tiling;
 }
 
-// Folds in halves the values of the threads that share an output; the first one has the result.
+// Folds the values of the threads that share an output, in halves; the first thread has the result.
 template <class Fold>
 __device__ typename Fold::Value fold_tile(const Tiling& tiling, int lane, const Fold& fold,
                                           typename Fold::Value mine) {
@@ -55,8 +55,8 @@ __device__ typename Fold::Value fold_tile(const Tiling& tiling, int lane, const 
   return mine;
 }
 
-// Calls write(output, part, value) for every output and part, where read(fold, output, i, end,
-// step) folds the values i, i + step, ... before end.
+// Calls write(output, part, value) for every output and part. read(fold, output, i, end, step)
+// folds the values i, i + step, ... before end.
 template <class Fold, class Read, class Write>
 void fold_parts(const Tiling& tiling, Fold fold, Read read, Write write) {
   for_each_block(tiling.groups() * tiling.parts, [=] ON_DEVICE(int64_t block) {

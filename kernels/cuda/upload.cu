@@ -1,6 +1,6 @@
-// Small tables that travel to the device as kernel arguments. A copy from the host's memory would
-// have to wait until the device has read it. A replay of recorded work would read that memory
-// again, whatever it holds by then.
+// Sends small tables to the device as kernel arguments. A copy from the host's memory would have to
+// wait until the device has read it. A replay of recorded work would read that memory again, after
+// it has changed.
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/runtime/memory.h"
 

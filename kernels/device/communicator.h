@@ -1,5 +1,5 @@
-// Collectives between GPUs, by NCCL: one rank per GPU. Calls run on a stream of the communicator's
-// own, so that they overlap with the GPU's computation. Events order the two.
+// Collectives between GPUs, by NCCL: one rank per GPU. Calls run on the communicator's own stream,
+// so that they overlap with the GPU's computation. Events order the two.
 //
 // An interface without CUDA's or NCCL's headers: parallel/backends/nccl.cpp reaches it through the
 // CUDA module's table (kernels/device/module_table.h).
@@ -27,27 +27,27 @@ struct GpuMessage {
   size_t bytes;
 };
 
-// One rank's end. Calls come from one thread at a time. All of them return at once, even while NCCL
-// still connects ranks. Before the next call, and before mark(), is_ready() must return true. The
-// call or is_ready() throws NCCL's errors.
+// One rank's end. Calls come from one thread at a time. All of them return immediately, even while
+// NCCL still connects ranks. Before the next call, and before mark(), is_ready() must return true.
+// The call or is_ready() throws NCCL's errors.
 class Communicator {
  public:
   // Abandons operations that have not run, unless leave() has completed.
   virtual ~Communicator() = default;
 
-  // Returns whether NCCL has accepted everything so far: the connection, or the last call.
+  // Returns true once NCCL has accepted everything so far: the connection, or the last call.
   virtual bool is_ready() = 0;
-  // Makes all later calls run after that event.
+  // Makes all later calls run after the event.
   virtual void follow(Event& event) = 0;
 
   virtual void all_reduce(void* data, int64_t count, DType dtype, Reduction reduction) = 0;
   virtual void broadcast(void* data, size_t bytes, int root) = 0;
-  // `out` holds `bytes` times the number of ranks.
+  // Gathers `in` of all ranks; `out` holds `bytes` times the number of ranks.
   virtual void all_gather(void* out, const void* in, size_t bytes) = 0;
-  // `out` has `count` elements.
+  // Reduces and scatters; `out` has `count` elements.
   virtual void reduce_scatter(void* out, const void* in, int64_t count, DType dtype,
                               Reduction reduction) = 0;
-  // Sends and receives all at once; no message to or from this rank itself.
+  // Sends and receives all messages together; none to or from this rank itself.
   virtual void exchange(std::span<const GpuMessage> sent, std::span<const GpuMessage> received) = 0;
   // Runs `body`; its kernels and copies go to the communicator's stream.
   virtual void compute(const std::function<void()>& body) = 0;
@@ -56,25 +56,25 @@ class Communicator {
 
   // Returns the event after everything so far.
   virtual std::shared_ptr<Event> mark() = 0;
-  // Returns what has failed since a call returned, in NCCL's words; "" for nothing.
+  // Returns NCCL's text for a failure since a call returned; "" for none.
   virtual std::string trouble() = 0;
-  // Ends running operations, wherever they are stuck. The memory that they were to write is
-  // undefined. From now on host copies from this GPU throw an error with this reason.
+  // Ends running operations, even stuck ones. The memory that they write becomes undefined. From
+  // now on host copies from this GPU throw an error with this reason.
   virtual void abort(const std::string& reason) = 0;
-  // Announces that this rank is finished; is_ready() returns true once all ranks have done so.
-  // Nothing may run.
+  // Announces that this rank is finished. is_ready() returns true once all ranks have done so. No
+  // operation may be running.
   virtual void leave() = 0;
 };
 
 // The NCCL functions of this build.
 struct Collectives {
-  // Such as 22809 for 2.28.9; 0 if there is no NCCL.
+  // Returns the version, such as 22809 for 2.28.9; 0 if there is no NCCL.
   int (*version)();
   // Returns why there is no NCCL; "" if there is.
   const std::string& (*missing)();
-  // Returns the identity of a GPU: the same in all processes, different for every GPU.
+  // Returns the identity of a GPU, the same in all processes and different for every GPU.
   std::array<std::byte, 16> (*identify)(int device);
-  // Makes the id that all connecting ranks must receive; one of them calls it.
+  // Makes the id that all connecting ranks must receive. One of them calls it.
   std::string (*make_id)();
   std::unique_ptr<Communicator> (*connect)(int device, const std::string& id, int rank, int size);
 };

@@ -29,11 +29,12 @@ ModuleFile open() {
 
 std::atomic<void (*)()> release_kept{nullptr};
 
-// With BOOSTER_NVTX=1 marks kernels and the parts of a step as ranges for Nsight Systems.
+// Marks kernels and the parts of a step as ranges for Nsight Systems if BOOSTER_NVTX=1.
 void mark_ranges(const CudaModule& module) {
   if (!environment::flag("BOOSTER_NVTX")) return;
   range_marker = module.ranges;
-  if (!module.ranges) warn("BOOSTER_NVTX: this build has no NVTX, whose header the toolkit has");
+  if (!module.ranges)
+    warn("BOOSTER_NVTX: this build has no NVTX; want a build with the CUDA toolkit's header of it");
 }
 
 Loaded load() {
@@ -63,8 +64,7 @@ const std::string& why_no_cuda_module() { return loaded().missing; }
 const CudaModule& cuda_module_for(Device device) {
   if (const CudaModule* module = cuda_module()) return *module;
   fail(
-      "device: there is no usable CUDA device (its part of this library cannot be loaded: {}); got "
-      "cuda:{}, want cpu",
+      "device: no usable CUDA device (cannot load the CUDA module: {}); got cuda:{}, want cpu",
       why_no_cuda_module(), static_cast<int>(device.index));
 }
 

@@ -1,4 +1,4 @@
-// A point in the order of a device's stream: what was queued there until then. Thread-safe.
+// A point in the order of a device's stream, after the work queued there so far. Thread-safe.
 #pragma once
 
 namespace booster::kernels {
@@ -9,8 +9,8 @@ class Event {
   virtual bool is_past() = 0;
   // Blocks the calling thread until it is past.
   virtual void wait() = 0;
-  // Makes work that is queued to that stream of the device from now on run after it: a
-  // cudaStream_t, or null for the stream of kernels. Does not block.
+  // Makes later work of that stream (a cudaStream_t, or null for the stream of kernels) run after
+  // it. Does not block.
   virtual void precede(void* stream) = 0;
 };
 

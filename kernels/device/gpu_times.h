@@ -1,5 +1,5 @@
 // Times at which a GPU ran the work that threads queued on its streams. Two events surround each
-// kernel. They are read when all work is done, so that nothing waits in between. Thread-safe.
+// kernel. They are read when all work is done, which avoids waits in between. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct GpuTimes {
 
 namespace cuda {
 
-// Marks the stream of the calling thread's next kernel; returns -1 if that fails.
+// Marks the stream before the calling thread's next kernel; returns -1 if that fails.
 int64_t begin_time() noexcept;
 // Marks the stream again, after that kernel.
 void end_time(int64_t number) noexcept;

@@ -30,16 +30,16 @@ void device_copy(void* to, Device to_device, const void* from, Device from_devic
     return;
   }
   if (is_cpu(to_device))
-    refuse_to_record("reading numbers of a GPU (item, to_vector, to)",
-                     "because what they are is known only when it is replayed",
+    refuse_to_record("reading values from a GPU (item, to_vector, to)",
+                     "because they are known only after a replay",
                      "the tensor as a result, read after replay()");
   refuse_to_record("a copy to a GPU", "because a replay would not copy anew",
-                   "a tensor that is there before the capture, and copy_ before each replay");
+                   "a tensor that exists before the capture, and copy_ before each replay");
   const Device gpu = is_cpu(to_device) ? from_device : to_device;
   const TraceScope span(is_cpu(to_device) ? "copy from GPU" : "copy to GPU", SpanKind::transfer,
                         static_cast<int64_t>(bytes));
   const CudaModule& cuda = cuda_module_for(gpu);
-  // The copy is queued after the work of one GPU only.
+  // The copy is ordered only after the work of one GPU.
   if (!is_cpu(from_device) && from_device != gpu) cuda.synchronize(from_device.index);
   cuda.use(gpu.index);
   cuda.copy(to, from, bytes);
@@ -47,7 +47,8 @@ void device_copy(void* to, Device to_device, const void* from, Device from_devic
 
 void device_synchronize(Device device) {
   if (is_cpu(device)) return;
-  refuse_to_record("waiting for a GPU", "because nothing runs yet", "to wait after replay()");
+  refuse_to_record("waiting for a GPU", "because the work does not run yet",
+                   "to wait after replay()");
   const TraceScope span("wait for GPU", SpanKind::transfer);
   cuda_module_for(device).synchronize(device.index);
 }

@@ -25,7 +25,7 @@ struct CudaDevice {
   int major = 0, minor = 0;  // compute capability
   size_t bytes = 0;          // of memory
 };
-// Returns all of them, by index; none without a driver or in a build without CUDA.
+// Returns these devices, by index; none without a driver or in a build without CUDA.
 std::vector<CudaDevice> cuda_devices();
 
 }  // namespace booster::kernels

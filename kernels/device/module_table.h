@@ -18,15 +18,15 @@ namespace booster::kernels {
 
 // One of NVIDIA's libraries on this machine.
 struct LibraryHere {
-  size_t version = 0;   // as the library gives it; 0: there is none
+  size_t version = 0;   // in the library's form; 0: there is none
   std::string missing;  // why
 };
 
 struct CudaModule {
   const Table* table;
-  // Selects the device of the calling thread's next kernels; error if there is none.
+  // Selects the device of the calling thread's next kernels. Throws if there is no such device.
   void (*use)(int device);
-  // kernels/cuda/runtime/memory.h says what they do.
+  // See kernels/cuda/runtime/memory.h.
   void* (*allocate)(int device, size_t bytes);
   void (*free)(int device, void* data);
   void (*copy)(void* to, const void* from, size_t bytes);
@@ -40,23 +40,23 @@ struct CudaModule {
   std::shared_ptr<Event> (*mark)(int device, void* stream);
   // Returns the latter stream: a cudaStream_t.
   void* (*stream)(int device);
-  // Runs `body`; its work goes to a stream of the calling thread's own on that device, which does
-  // not wait for work of others.
+  // Runs `body`; its work goes to the calling thread's own stream on that device, which does not
+  // wait for other threads' work.
   void (*run_beside)(int device, const std::function<void()>& body);
   // Makes the calling thread record from now on; see kernels/device/graph_recording.h.
   std::unique_ptr<Recording> (*record)(int device);
-  // kernels/cuda/runtime/staging.h says what they do.
+  // See kernels/cuda/runtime/staging.h.
   void* (*allocate_pinned)(int device, size_t bytes);
   void (*free_pinned)(void* data);
   std::shared_ptr<Event> (*copy_beside)(int device, void* to, const void* from, size_t bytes,
                                         Event* after);
-  // kernels/device/gpu_times.h says what they do.
+  // See kernels/device/gpu_times.h.
   int64_t (*begin_time)() noexcept;
   void (*end_time)(int64_t number) noexcept;
   GpuTimes (*take_times)();
   // NVTX; null in a module that was built without its headers.
   const RangeMarker* ranges;
-  // The libraries that compute matrix products, and convolutions.
+  // Return the libraries of matrix products, and of convolutions.
   LibraryHere (*products)();
   LibraryHere (*convolutions)();
   // Null in a module that was built without NCCL's header.

@@ -40,7 +40,8 @@ double flop_of_sums(const View& out, int64_t terms) {
 }
 double product_flop(Views v) { return flop_of_sums(*v[0], v[1]->columns()); }
 
-// A convolution multiplies each pixel of its output side with the weights of one output channel.
+// Returns a convolution's FLOPs: it multiplies each pixel of its output side with the weights of
+// one output channel.
 double convolution_flop(const View& outer, const View& weight) {
   return weight.shape[0]
              ? 2 * elements(outer) * elements(weight) / static_cast<double>(weight.shape[0])
@@ -106,7 +107,7 @@ void CallTrace::see(const MultiTensor& tensors) {
   if (tensors.count > 0) span_.dtype = booster::name_of(tensors.spans[0].dtype);
 }
 
-// Values and states are read and written, gradients read, copies written.
+// Counts values and states as read and written, gradients as read, and copies as written.
 void CallTrace::see(const OptimizerSlots& slots) {
   for (int64_t i = 0; i < slots.count; ++i) {
     const OptimizerSlot& slot = slots.slots[i];

@@ -67,7 +67,7 @@ const std::vector<Variant>& all_variants() {
 const Variant& find_variant(std::string_view name) {
   for (const auto& variant : all_variants())
     if (variant.name == name && variant.runs()) return variant;
-  fail("CPU variant: this processor does not run it; got {}{}", name,
+  fail("CPU variant: this processor does not support it; got {}{}", name,
        legal_names(name, cpu_variants()));
 }
 
@@ -107,15 +107,15 @@ const Table& on(Device device) {
 }
 
 void check_misplaced(const char* name, DeviceType device, const View& view) {
-  refuse_to_record(name, "because a replay would use the number that lies on the CPU now",
+  refuse_to_record(name, "because a replay would use the CPU's present number",
                    "the number on that GPU");
   const auto described = [](DeviceType type) { return type == DeviceType::cpu ? "cpu" : "cuda"; };
   bool is_number = device == DeviceType::cuda;
   for (int i = 0; i < view.ndim; ++i) is_number &= view.shape[i] == 1 || view.strides[i] == 0;
-  check(is_number, "{}: its tensors lie on different devices; got {} and {}, want one", name,
+  check(is_number, "{}: its tensors are on different devices; got {} and {}, want one", name,
         described(device), described(view.device.type));
 }
 
-void missing_kernel(const char* name) { fail("{}: has no kernel on this device", name); }
+void missing_kernel(const char* name) { fail("{}: no kernel for this device", name); }
 
 }  // namespace booster::kernels

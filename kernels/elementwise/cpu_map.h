@@ -1,5 +1,5 @@
-// Elementwise kernels on the CPU: the innermost run is cut into chunks that stay in the first-level
-// cache; each chunk is converted to the compute type (unless it already has it), computed by a loop
+// Elementwise kernels on the CPU. The innermost run is cut into chunks that stay in the first-level
+// cache. Each chunk is converted to the compute type (unless it already has it), computed by a loop
 // that vectorises, and converted back.
 #pragma once
 
@@ -10,7 +10,7 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 
 inline constexpr int64_t chunk = 512;           // 4 KB of doubles per operand
-inline constexpr int64_t parallel_chunks = 32;  // with fewer, waking threads does not pay
+inline constexpr int64_t parallel_chunks = 32;  // with fewer, waking threads is too slow
 
 // The positions of the operands at the start of a run. Runs are visited in order, so that only the
 // first run of a thread's range needs divisions.
@@ -90,8 +90,8 @@ const C* read_run(const char* p, DType dtype, int64_t stride, int64_t n, Buffer<
   return buffer.values;
 }
 
-// Returns the first input with the same elements as operand `k` in this chunk; 0 if none precedes
-// it.
+// Returns the first input before operand `k` with the same elements in this chunk; 0 if there is
+// none.
 inline int equal_operand(const Walk& walk, char* const* p, int k) {
   const int last = walk.ndim - 1;
   for (int i = 1; i < k; ++i)
@@ -101,7 +101,7 @@ inline int equal_operand(const Walk& walk, char* const* p, int k) {
   return 0;
 }
 
-// The loop of one op over a dense chunk: y[i] from x[0][i], x[1][i], ...
+// Loop of one op over a dense chunk: y[i] from x[0][i], x[1][i], ...
 template <class C>
 using Loop = void (*)(C* y, const C* const* x, int64_t n);
 
@@ -126,7 +126,7 @@ void map_chunks(const View* const* views, int inputs, Loop<C> loop) {
   });
 }
 
-// views[0] = f(views[1], ...) of every element, in compute type C.
+// Computes views[0] = f(views[1], ...) of every element, in compute type C.
 template <class C, int inputs, class F>
 void map(const View* const* views, F) {
   map_chunks<C>(views, inputs, [](C* y, const C* const* in, int64_t n) {
@@ -136,7 +136,7 @@ void map(const View* const* views, F) {
   });
 }
 
-// out = in, of one dtype, whose elements have the size of T.
+// Copies out = in, of one dtype, whose elements have the size of T.
 template <class T>
 void copy_numbers(const View* const* views) {
   for_each_chunk(walk_over(views, 2), [](char** p, const int64_t* strides, int64_t n) {
@@ -158,8 +158,8 @@ inline void copy_same_dtype(const View* const* views) {
   }
 }
 
-// out = in, converted from any dtype to any other in compute type C; directly into out if it has
-// that type.
+// Converts out = in from any dtype to any other in compute type C, directly into out if it has that
+// type.
 template <class C>
 void convert(const View* const* views) {
   const Walk walk = walk_over(views, 2);

@@ -1,5 +1,5 @@
-// Elementwise kernels: selects the row of elementwise.def and the compute type. The device
-// determines how a row is applied to all elements: kernels/elementwise/cpu_map.h,
+// Elementwise kernels: selects the row of elementwise.def and the compute type. Each device applies
+// a row to all elements in its own way: kernels/elementwise/cpu_map.h,
 // kernels/cuda/elementwise/map.cuh.
 #include "kernels/catalogue.h"
 
@@ -21,7 +21,7 @@ void with_compute_type(DType dtype, F&& f) {
   return f(int64_t{});
 }
 
-// As above for derivatives, which exist only for floating types.
+// The same for derivatives, which exist only for floating types.
 template <class F>
 void with_floating_type(DType dtype, F&& f) {
   if (dtype == DType::f64) return f(double{});
@@ -168,7 +168,7 @@ void copy(View out, View in) {
 }
 
 void fill(View out, double value) {
-  // Every number except 0 is true, a fraction too.
+  // Every number except 0 is true, including fractions.
   int64_t integer = out.dtype == DType::boolean ? value != 0 : static_cast<int64_t>(value);
   if (!is_floating(out.dtype)) return copy(out, broadcast_value(out, DType::i64, &integer));
 #ifdef BOOSTER_ON_GPU

@@ -18,7 +18,8 @@ KERNEL_FN int64_t size_of_chunk(int64_t n, int64_t i) {
   return (i + 1) * chunk < n ? chunk : n - i * chunk;
 }
 
-// As integers, magnitude bits order like the magnitudes, with inf and nan on top.
+// Returns the magnitude bits, which as integers have the order of the magnitudes, with inf and nan
+// on top.
 KERNEL_FN uint32_t magnitude_of(float x) { return float_to_bits(x) & 0x7FFFFFFF; }
 KERNEL_FN uint32_t larger(uint32_t a, uint32_t b) { return b > a ? b : a; }
 KERNEL_FN bool is_finite(float x) { return x - x == 0.0f; }
@@ -73,7 +74,7 @@ ON_DEVICE void decode_run(Fp8Format format, T* out, const uint8_t* codes, int64_
     map_run(out, codes, n, [=](uint8_t code) { return of(from_fp8<Fp8Format::e5m2>(code)); });
 }
 
-// Returns the next scale of a tensor that was seen in this pass; an amax of 0 leaves it unchanged.
+// Returns the next scale of a tensor used in this pass; an amax of 0 leaves it unchanged.
 KERNEL_FN float delayed_scale(float scale, float amax, const Fp8DelayedRule& rule) {
   if (!(amax > 0.0f)) return scale;
   const float next = rule.largest / amax / rule.margin_factor;

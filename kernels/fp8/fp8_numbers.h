@@ -18,11 +18,11 @@ struct Fp8Bits {
   static constexpr uint32_t largest = e4m3 ? 0x43E00000 : 0x47600000;  // 448, 57344
   static constexpr float last_place = e4m3 ? 0x1p14f : 0x1p7f;  // ulp: the smallest subnormal
   static constexpr float magnify = e4m3 ? 0x1p120f : 0x1p112f;
-  static constexpr uint32_t special = e4m3 ? 0x7F : 0x7C;  // codes from here on: inf and nan
+  static constexpr uint32_t special = e4m3 ? 0x7F : 0x7C;  // codes from this on: inf and nan
 };
 
-// Rounds normal results by integer arithmetic on the bits. Rounds subnormal ones by adding a number
-// whose unit in the last place is the smallest subnormal: the low bits are the result. Without
+// Rounds normal results by integer arithmetic on the bits. For subnormal results, adds a number
+// whose unit in the last place is the smallest subnormal; the low bits are then the result. Without
 // saturation, results beyond the largest number become infinity, or nan in e4m3.
 template <Fp8Format format, bool saturate>
 KERNEL_FN uint8_t to_fp8(float x) {

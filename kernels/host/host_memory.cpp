@@ -26,7 +26,7 @@ void free_host(void* data) { std::free(data); }
 
 void* allocate_scratch(size_t bytes) {
   void* data = allocate_host(bytes);
-  if (!data) fail_run("memory: the system has no more; wanted {} bytes of scratch", bytes);
+  if (!data) fail_run("memory: the system has no more memory; want {} bytes of scratch", bytes);
   return data;
 }
 

@@ -1,4 +1,4 @@
-// Memory of the host, as the kernels use it. Thread-safe.
+// Host memory for kernels. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@ namespace booster::kernels {
 // Returns 64-byte aligned memory; nullptr if the system has no more.
 void* allocate_host(size_t bytes);
 void free_host(void* data);
-// As above for a kernel's scratch; throws if the system has no more.
+// The same for a kernel's scratch; throws if the system has no more.
 void* allocate_scratch(size_t bytes);
 
 }  // namespace booster::kernels

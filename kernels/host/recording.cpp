@@ -21,12 +21,12 @@ RecordingScope::~RecordingScope() { device_recorded = -1; }
 
 void refuse_to_record(const char* name, const char* why, const char* instead) {
   if (!is_recording()) return;
-  fail("{}: cannot be recorded, {}; got it within work that is captured on cuda:{}, want {}", name,
+  fail("{}: cannot be recorded, {}; got it within captured work on cuda:{}, want {}", name,
        why, device_recorded, instead);
 }
 
 void refuse_to_record_on_cpu(const char* name) {
-  refuse_to_record(name, "because a replay computes nothing on the CPU",
+  refuse_to_record(name, "because a replay runs nothing on the CPU",
                    "its tensors on that GPU, or the call before the capture");
   __builtin_unreachable();
 }

@@ -1,6 +1,6 @@
-// Whether the calling thread's GPU work is recorded for replay instead of run
+// Tells whether the calling thread's GPU work is recorded for replay instead of run
 // (core/tensor/capture). Host work done meanwhile happens once, not at each replay. Code that must
-// run at each replay has to ask here first.
+// run at each replay has to check this first.
 #pragma once
 
 namespace booster::kernels {
@@ -20,9 +20,9 @@ class RecordingScope {
   RecordingScope& operator=(const RecordingScope&) = delete;
 };
 
-// Throws if this thread records: "NAME: cannot be recorded, WHY; ... want INSTEAD".
+// Throws if this thread is recording: "NAME: cannot be recorded, WHY; ... want INSTEAD".
 void refuse_to_record(const char* name, const char* why, const char* instead);
-// As above for an operation of the CPU.
+// The same for an operation of the CPU.
 [[noreturn]] void refuse_to_record_on_cpu(const char* name);
 
 }  // namespace booster::kernels

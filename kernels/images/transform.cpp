@@ -1,4 +1,4 @@
-// Turns decoded images into a batch of floats: one byte, or one float, per lane.
+// Converts decoded images to a batch of floats: one byte, or one float, per lane.
 #include "kernels/catalogue.h"
 #include "kernels/launch/launch.h"
 
@@ -8,7 +8,7 @@ namespace {
 constexpr int64_t bytes_per_block = 1024;
 constexpr int fraction_bits = 22;  // of a weight
 
-// The call's upload and scratch memory; addresses are in the device's memory anyway.
+// The call's upload and scratch memory. Addresses are already in the device's memory.
 struct Memory {
   char* upload;
   char* scratch;

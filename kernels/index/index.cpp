@@ -1,4 +1,4 @@
-// Reading and adding by index. Sums are taken in the compute type in the order of the indices, so
+// Reading and adding by index. Sums are in the compute type and in the order of the indices, so
 // they are bit-identical for any number of threads. The adding kernels trust their indices: they
 // are the backward passes of the reading kernels, which have checked them.
 #include "kernels/launch/index_check.h"
@@ -34,7 +34,7 @@ void visit_sum_type(DType dtype, F&& f) {
   f(static_cast<int64_t*>(nullptr));
 }
 
-// out[o][i] = x[o][index[i]] for slices of `inner` elements.
+// Sets out[o][i] = x[o][index[i]] for slices of `inner` elements.
 void select_slices(const View& out, const View& x, const View& index, Slices slices) {
   const int64_t n = index.size(), bytes = slices.inner * size_of(x.dtype);
   const int64_t* position = index.as<const int64_t>();
@@ -64,7 +64,7 @@ Groups group_by_index(const int64_t* index, int64_t n, int64_t extent) {
   return {start, order};
 }
 
-// out[o][index[i]] += g[o][i] for slices of `inner` elements; index `skipped` gets nothing.
+// Adds out[o][index[i]] += g[o][i] for slices of `inner` elements; skips index `skipped`.
 void add_slices(const View& out, const View& g, const View& index, Slices slices, int64_t skipped) {
   const int64_t n = index.size(), inner = slices.inner;
   const Groups groups = group_by_index(index.as<const int64_t>(), n, slices.extent);
@@ -141,7 +141,7 @@ void index_add(View out, View g, View index, int dim) {
 
 void gather(View out, View bad_index, View x, View index, int dim) {
   if (!indices_fit(bad_index, index, slices_of(x, dim).extent)) return;
-  // Booleans move as bytes, whatever values these hold.
+  // Booleans move as bytes with any values.
   visit(x.dtype == DType::boolean ? DType::u8 : x.dtype, [&](auto* type) {
     using T = __typeof__(type);
     const auto* from = static_cast<const __typeof__(*T())*>(x.data);
@@ -153,8 +153,8 @@ void gather(View out, View bad_index, View x, View index, int dim) {
   });
 }
 
-// Elements with different indices in a dimension before `dim` go to different slices of out: one
-// block of work each.
+// Adds by index. Elements with different indices in a dimension before `dim` go to different slices
+// of out, each one block of work.
 void scatter_add(View out, View g, View index, int dim) {
   const Slices slices = slices_of(out, dim);
   const int64_t size = slices.extent * slices.inner;
@@ -176,8 +176,8 @@ void scatter_add(View out, View g, View index, int dim) {
   });
 }
 
-// One block of work writes to one slice of out, as in scatter_add. So of several elements at one
-// place the same one is last, for any number of threads.
+// Writes by index. One block of work writes to one slice of out, as in scatter_add. Of several
+// elements for one place, the same one is therefore last, for any number of threads.
 void scatter(View out, View src, View index, int dim) {
   const int64_t blocks = slices_of(index, dim).outer;
   const int64_t rows = blocks ? index.rows() / blocks : 0;

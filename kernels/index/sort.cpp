@@ -1,5 +1,5 @@
-// Sorts each row by its keys: by a merge sort, or, for the first few, by a list of the best so far.
-// Both are stable.
+// Sorts each row by its keys, with a merge sort. For only the first few it keeps a list of the best
+// so far. Both are stable.
 #include "kernels/index/sort_key.h"
 #include "kernels/launch/workspace.h"
 
@@ -13,7 +13,7 @@ struct Entry {
 
 thread_local Scratch entry_buffer;
 
-// to[begin, end) = the sorted entries from[begin, middle) and from[middle, end), merged.
+// Merges the sorted entries from[begin, middle) and from[middle, end) to to[begin, end).
 void merge(Entry* to, const Entry* from, int64_t begin, int64_t middle, int64_t end) {
   int64_t left = begin, right = middle;
   for (int64_t i = begin; i < end; ++i) {
@@ -22,7 +22,7 @@ void merge(Entry* to, const Entry* from, int64_t begin, int64_t middle, int64_t 
   }
 }
 
-// Insertion sort, the fastest for runs of a few entries.
+// Sorts by insertion, the fastest for runs of a few entries.
 void sort_run(Entry* entries, int64_t n) {
   for (int64_t i = 1; i < n; ++i) {
     const Entry entry = entries[i];
@@ -32,7 +32,7 @@ void sort_run(Entry* entries, int64_t n) {
   }
 }
 
-// Sorts n entries with room for as many; returns where they are afterwards.
+// Sorts n entries with space for as many; returns the place of the result.
 const Entry* sorted(Entry* entries, Entry* room, int64_t n) {
   constexpr int64_t run = 16;
   const auto end_of = [n](int64_t at) { return at < n ? at : n; };
@@ -47,8 +47,7 @@ const Entry* sorted(Entry* entries, Entry* room, int64_t n) {
   return entries;
 }
 
-// Puts the first `wanted` of n entries, sorted, at the beginning of `best`, which has room for
-// them.
+// Puts the first `wanted` of n entries, sorted, at the beginning of `best`.
 template <class EntryAt>
 void select_first(Entry* best, int64_t wanted, int64_t n, EntryAt&& entry_at) {
   for (int64_t i = 0; i < n; ++i) {
@@ -60,7 +59,7 @@ void select_first(Entry* best, int64_t wanted, int64_t n, EntryAt&& entry_at) {
   }
 }
 
-// Above this a full sort takes less time if most elements enter the list.
+// Above this a full sort is faster if most elements enter the list.
 constexpr int64_t most_selected = 128;
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Values as unsigned integer keys of the same order, so that every device sorts integers alike.
+// Values as unsigned integer keys of the same order, so that every device sorts integers in the
+// same way.
 #pragma once
 
 #include "kernels/numbers/convert.h"
@@ -9,10 +10,11 @@ namespace booster::kernels::BOOSTER_VARIANT {
 KERNEL_FN constexpr int key_bits(DType dtype) {
   return dtype == DType::f64 || dtype == DType::i64 ? 64 : 32;
 }
-// is_floating() of view.h, on every device.
+// Returns is_floating() of view.h, on every device.
 KERNEL_FN constexpr bool has_float_key(DType dtype) { return dtype <= DType::bf16; }
 
-// Negative numbers are ordered by their complement. -0 has the key of 0, every nan the largest one.
+// Returns the key. Negative numbers are ordered by their complement. -0 has the key of 0, and every
+// nan the largest key.
 KERNEL_FN uint64_t sort_key(double x) {
   if (x != x) return ~uint64_t{0};
   const uint64_t bits = __builtin_bit_cast(uint64_t, x + 0.0), sign = uint64_t{1} << 63;

@@ -11,7 +11,7 @@ KERNEL_FN bool outside(int64_t index, int64_t limit) {
 
 #ifndef BOOSTER_ON_GPU
 
-// Returns the first i in [0, n) with bad(i), or -1. The usual case, that there is none, vectorises.
+// Returns the first i in [0, n) with bad(i), or -1. The usual case without one vectorises.
 template <class Bad>
 int64_t first_where(int64_t n, Bad&& bad) {
   int64_t any = 0;

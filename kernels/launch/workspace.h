@@ -19,7 +19,7 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
-  // Returns room for n values, 64-byte aligned.
+  // Returns space for n values, 64-byte aligned.
   template <class C>
   C* get(int64_t n) {
     const int64_t bytes = n * static_cast<int64_t>(sizeof(C));
@@ -44,8 +44,8 @@ class Scratch {
 };
 
 // Memory that kernels can access: a table written by the host, or space for partial results. On the
-// CPU it is the table itself, or memory of the thread, so at most one Workspace without a table may
-// exist per thread and T. On a GPU it is the thread's scratch there (take_scratch).
+// CPU it is the table itself, or the thread's memory, so only one Workspace without a table may
+// exist per thread and T. On a GPU it is the thread's scratch (take_scratch).
 #ifdef BOOSTER_ON_GPU
 
 template <class T>
@@ -55,7 +55,7 @@ class Workspace {
       : bytes_(static_cast<size_t>(n) * sizeof(T)),
         data_(static_cast<T*>(::booster::kernels::cuda::take_scratch(bytes_))) {}
   Workspace(const T* host, int64_t n) : Workspace(n) {
-    static_assert(sizeof(T) % 8 == 0, "tables travel in words of 8 bytes");
+    static_assert(sizeof(T) % 8 == 0, "tables consist of words of 8 bytes");
     ::booster::kernels::cuda::upload_queued(data_, host, bytes_);
   }
   ~Workspace() { ::booster::kernels::cuda::give_scratch(bytes_); }

@@ -1,8 +1,7 @@
 // Conversion to and from the compute type: float for f32, f16 and bf16, double for f64, int64_t for
 // integers and bool. Rounding to 16 bits is to nearest even, keeps subnormals, and gives the same
 // bits on every variant and device. Only the bits of a nan differ on a GPU, which has instructions
-// for it.
-// Whole runs are converted at once so that loops vectorise.
+// for it. Whole runs are converted at once so that loops vectorise.
 #pragma once
 
 #include "kernels/launch/launch.h"
@@ -62,8 +61,8 @@ KERNEL_FN float to_float(f16 x) {
   const uint32_t sign = uint32_t(x.bits & 0x8000) << 16;
   return bits_to_float(((x.bits & 0x7C00) == 0x7C00 ? special : finite) | sign);
 }
-// Rounds normal results by integer arithmetic on the bits. Rounds subnormal ones by adding 0.5,
-// whose unit in the last place is the step of subnormal f16 (2^-24): the low bits are the result.
+// Rounds normal results by integer arithmetic on the bits. For subnormal results, adds 0.5, whose
+// unit in the last place is the step of subnormal f16 (2^-24); the low bits are then the result.
 KERNEL_FN f16 to_f16(float x) {
   const uint32_t bits = float_to_bits(x);
   const uint32_t magnitude = bits & 0x7FFFFFFF;
@@ -99,8 +98,8 @@ KERNEL_FN void store(T* p, C x) {
     *p = T(int64_t(x));
 }
 
-// Goes before a KERNEL_FN that calls its argument: the host passes host functions, a kernel its
-// own.
+// Precedes a KERNEL_FN that calls its argument: the host passes host functions, a kernel passes
+// device functions.
 #ifdef BOOSTER_ON_GPU
 #define CALLS_EITHER_SIDE _Pragma("nv_exec_check_disable")
 #else
@@ -157,8 +156,8 @@ KERNEL_FN void store_any(void* run, DType dtype, int64_t i, C x) {
 
 #ifndef BOOSTER_ON_GPU
 
-// dst[i] = src[i] for n elements: loops that vectorise, and further down overloads with the
-// instructions for 16-bit types if available. Both give the same bits.
+// Set dst[i] = src[i] for n elements, by loops that vectorise. Overloads below use the instructions
+// for 16-bit types if available. Both give the same bits.
 template <class C, class T>
 KERNEL_FN void load_dense(C* dst, const T* src, int64_t n) {
   for (int64_t i = 0; i < n; ++i) dst[i] = load<C>(src + i);
@@ -221,7 +220,8 @@ KERNEL_FN void store_dense(f16* dst, const float* src, int64_t n) {
 
 #if defined(__AVX512BF16__)
 
-// The instruction treats subnormal inputs as 0, so groups of 16 that contain one use scalar code.
+// Stores a run. The instruction treats subnormal inputs as 0, so groups of 16 that contain one use
+// scalar code.
 KERNEL_FN void store_dense(bf16* dst, const float* src, int64_t n) {
   constexpr int subnormal = 0x20;
   for_each_16(n, [=](int64_t i, __mmask16 mask) {
@@ -237,7 +237,7 @@ KERNEL_FN void store_dense(bf16* dst, const float* src, int64_t n) {
 
 #endif
 
-// dst[i] = src[i * stride] for n elements.
+// Sets dst[i] = src[i * stride] for n elements.
 template <class C>
 void load_run(C* dst, const void* src, DType dtype, int64_t stride, int64_t n) {
   visit(dtype, [&](auto* type) {
@@ -253,7 +253,7 @@ void load_run(C* dst, const void* src, DType dtype, int64_t stride, int64_t n) {
   });
 }
 
-// dst[i * stride] = src[i] for n elements.
+// Sets dst[i * stride] = src[i] for n elements.
 template <class C>
 void store_run(void* dst, DType dtype, int64_t stride, const C* src, int64_t n) {
   visit(dtype, [&](auto* type) {

@@ -1,4 +1,4 @@
-// Scalar functions that vectorise: no branches, no calls, so a loop over them becomes SIMD in every
+// Scalar functions without branches and calls, so that a loop over them vectorises in every
 // variant. Polynomials are minimax fits made for this file (scripts/fit_polynomials.py). Largest
 // errors over all floats, checked by tests/kernels:
 //   in units in the last place: exp_ 1.1, log_ 0.9, tanh_ 1.4, erf_ 1.5,
@@ -16,8 +16,8 @@ namespace booster::kernels::BOOSTER_VARIANT {
 KERNEL_FN float float_of_bits(int32_t bits) { return __builtin_bit_cast(float, bits); }
 KERNEL_FN int32_t bits_of_float(float x) { return __builtin_bit_cast(int32_t, x); }
 
-// Rounds to an integer k by a sum without bits for a fraction: t = x + round_bias holds k + 254 in
-// its low bits, and t - round_bias is k. 254 is twice the exponent bias.
+// Rounds to an integer k by a sum without fraction bits: t = x + round_bias holds k + 254 in its
+// low bits, and t - round_bias is k. 254 is twice the exponent bias.
 inline constexpr float round_bias = 12582912.0f + 254.0f;
 
 KERNEL_FN float exp_(float x) {
@@ -37,8 +37,8 @@ KERNEL_FN float exp_(float x) {
   return p * float_of_bits(half << 23) * float_of_bits((both - half) << 23);
 }
 
-// 2^-x for x >= 0, within 2 units in the last place; below 2^-126 it may be 0. For formulae where
-// this accuracy suffices and time matters.
+// Returns 2^-x for x >= 0, within 2 units in the last place; results below 2^-126 may be 0. For
+// formulae that need speed more than accuracy.
 KERNEL_FN float exp2_minus(float x) {
 #ifdef __CUDA_ARCH__
   float y;  // also within 2 units, and 0 where the result would be subnormal
@@ -97,7 +97,7 @@ KERNEL_FN float tanh_(float x) {
   return a < 0.625f ? small : signed_big;
 }
 
-// e^x - 1 without cancellation at 0: 2 t / (1 - t) with t = tanh(x / 2).
+// Returns e^x - 1 without cancellation at 0: 2 t / (1 - t) with t = tanh(x / 2).
 KERNEL_FN float expm1_(float x) {
   const float t = tanh_(x < 0.5f ? 0.5f * x : 0.0f);
   return x < 0.5f ? 2.0f * t / (1.0f - t) : exp_(x) - 1.0f;
@@ -127,7 +127,7 @@ KERNEL_FN float erf_(float x) {
   return x != x ? x : (a < 0.9277f ? small : signed_big);
 }
 
-// condition ? a : b, in formulae that are also evaluated on tensors.
+// Returns condition ? a : b, in formulae that are also evaluated on tensors.
 template <class T>
 KERNEL_FN T choose(bool condition, T a, T b) {
   return condition ? a : b;
@@ -156,7 +156,7 @@ KERNEL_FN double floor_(double x) { return __builtin_floor(x); }
 KERNEL_FN double round_(double x) { return __builtin_rint(x); }
 KERNEL_FN double power(double a, double b) { return ::pow(a, b); }
 
-// Integers: exact if the function is; else computed in double and truncated.
+// Functions of integers: exact if the function is; else computed in double and truncated.
 KERNEL_FN int64_t exp_(int64_t x) { return int64_t(::exp(double(x))); }
 KERNEL_FN int64_t expm1_(int64_t x) { return int64_t(::expm1(double(x))); }
 KERNEL_FN int64_t log_(int64_t x) { return int64_t(::log(double(x))); }
@@ -169,7 +169,8 @@ KERNEL_FN int64_t sin_(int64_t x) { return int64_t(::sin(double(x))); }
 KERNEL_FN int64_t cos_(int64_t x) { return int64_t(::cos(double(x))); }
 KERNEL_FN int64_t floor_(int64_t x) { return x; }
 KERNEL_FN int64_t round_(int64_t x) { return x; }
-// Overflow wraps around. Negative powers are truncated, so 0 for most; 1 / 0 also gives 0.
+// Returns a^b; overflow wraps around. Negative powers are truncated, mostly to 0; 1 / 0 also gives
+// 0.
 KERNEL_FN int64_t power(int64_t a, int64_t b) {
   if (b < 0) return a == 1 || (a == -1 && b % 2 == 0) ? 1 : a == -1 ? -1 : 0;
   uint64_t y = 1, factor = uint64_t(a);
@@ -178,7 +179,7 @@ KERNEL_FN int64_t power(int64_t a, int64_t b) {
   return int64_t(y);
 }
 
-// log(1 + x) for x >= 0. The factor x / (sum - 1) restores what the sum rounds away.
+// Returns log(1 + x) for x >= 0. The factor x / (sum - 1) corrects the rounding of the sum.
 KERNEL_FN float log1p_(float x) {
   const float sum = 1.0f + x, kept = sum - 1.0f;
   return kept == 0.0f ? x : log_(sum) * (x / kept);
@@ -186,7 +187,7 @@ KERNEL_FN float log1p_(float x) {
 KERNEL_FN double log1p_(double x) { return ::log1p(x); }
 KERNEL_FN int64_t log1p_(int64_t x) { return int64_t(::log1p(double(x))); }
 
-// max(x, 0) + log(1 + exp(-|x|)), which neither overflows nor cancels.
+// Returns max(x, 0) + log(1 + exp(-|x|)), which neither overflows nor cancels.
 template <class T>
 KERNEL_FN T softplus_(T x) {
   const T a = x < T(0) ? -x : x;
@@ -197,7 +198,8 @@ KERNEL_FN T softplus_(T x) {
 // and Gimpel).
 KERNEL_FN double normal_cdf(double x) { return 0.5 * ::erfc(-0.70710678118654752 * x); }
 KERNEL_FN int64_t normal_cdf(int64_t x) { return int64_t(normal_cdf(double(x))); }
-// Uses the polynomial -log2(2 (1 - cdf(t))) / t. Absolute error 1e-7; exactly 0 and 1 far out.
+// Uses the polynomial -log2(2 (1 - cdf(t))) / t. Absolute error 1e-7; exactly 0 and 1 for large
+// |x|.
 KERNEL_FN float normal_cdf(float x) {
   const float t = x < 0.0f ? -x : x;
   float p = 1.10596693e-6f;
@@ -217,18 +219,19 @@ KERNEL_FN double bell(double x) { return ::exp(-0.5 * x * x); }
 KERNEL_FN int64_t bell(int64_t x) { return int64_t(bell(double(x))); }
 KERNEL_FN float bell(float x) { return exp2_minus(x * x * 0.72134752f); }
 
-// d gelu / dx = cdf(x) + x pdf(x)
+// Returns d gelu / dx = cdf(x) + x pdf(x).
 template <class T>
 KERNEL_FN T gelu_slope(T x) {
   return normal_cdf(x) + x * T(0.39894228040143268) * bell(x);
 }
-// The tanh form 0.5 x (1 + tanh(u)) with u = sqrt(2/pi) (x + 0.044715 x^3), which is x sigmoid(2
-// u).
+// Returns the tanh form 0.5 x (1 + tanh(u)) with u = sqrt(2/pi) (x + 0.044715 x^3), which is x
+// sigmoid(2 u).
 template <class T>
 KERNEL_FN T gelu_tanh_(T x) {
   return x * sigmoid_(T(1.5957691216057308) * x * (T(1) + T(0.044715) * x * x));
 }
-// With v = 2 u: s + x s (1 - s) dv/dx. s (1 - s) comes from exp(-|v|), which does not cancel.
+// Returns s + x s (1 - s) dv/dx, with v = 2 u. s (1 - s) comes from exp(-|v|), which does not
+// cancel.
 template <class T>
 KERNEL_FN T gelu_tanh_slope(T x) {
   const T v = T(1.5957691216057308) * x * (T(1) + T(0.044715) * x * x);
@@ -250,7 +253,7 @@ KERNEL_FN T divide(T a, T b) {
 }
 KERNEL_FN int64_t divide(int64_t a, int64_t b) { return b == 0 ? 0 : (b == -1 ? -a : a / b); }
 
-// nan propagates, as in PyTorch.
+// Returns the maximum; nan propagates, as in PyTorch.
 template <class T>
 KERNEL_FN T maximum_(T a, T b) {
   return a != a ? a : (b != b ? b : (a > b ? a : b));
@@ -271,7 +274,7 @@ template <class T>
 KERNEL_FN T pow_(T a, T b) {
   return b == T(2) ? a * a : (b == T(1) ? a : (b == T(0) ? T(1) : power(a, b)));
 }
-// Returns x, or 0 if a factor of 0 is to leave it out: infinity times 0 would be nan.
+// Returns x, or 0 if the factor is 0, because infinity times 0 would be nan.
 template <class T>
 KERNEL_FN T counted(T x, T factor) {
   return factor == T(0) ? T(0) : x;
@@ -280,7 +283,7 @@ template <class T>
 KERNEL_FN T pow_base_slope(T g, T a, T b) {
   return b == T(0) ? T(0) : g * b * pow_(a, b - T(1));
 }
-// y log a, and 0 where a = 0 and b >= 0 (the limit)
+// Returns g y log a, and 0 where a = 0 and b >= 0 (the limit).
 template <class T>
 KERNEL_FN T pow_exponent_slope(T g, T a, T b, T y) {
   return a == T(0) && b >= T(0) ? T(0) : g * y * log_(a);

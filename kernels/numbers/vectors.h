@@ -1,5 +1,5 @@
-// Vectors as wide as a register of the processor, for loops in which the compiler must keep values
-// in registers; and elements of a dtype as vectors of their compute type. For the CPU.
+// Vectors of the processor's register width, for loops in which the compiler must keep values in
+// registers. Also elements of a dtype as vectors of their compute type. For the CPU.
 #pragma once
 
 #include "kernels/numbers/convert.h"
@@ -84,7 +84,7 @@ KERNEL_FN Vector<float> load_vector(const f16* p) {
 #endif
 }
 
-// The instruction treats subnormal inputs as 0.
+// Stores a vector. The instruction treats subnormal inputs as 0.
 KERNEL_FN void store_vector(bf16* p, Vector<float> x) {
 #ifdef __AVX512BF16__
   constexpr int subnormal = 0x20;

@@ -1,5 +1,5 @@
-// How the CPU walks a part of a parameter: in runs that stay in the first-level cache, converted to
-// the compute type if they have another, so that the loops vectorise.
+// Walks a part of a parameter on the CPU, in runs that stay in the first-level cache. Runs of
+// another dtype are converted to the compute type, so that the loops vectorise.
 #pragma once
 
 #include "kernels/optimizer/cpu_stream.h"
@@ -14,7 +14,7 @@ inline constexpr int64_t run_size = 512;  // elements converted at once
 // Working copies from this size on have left the caches before the next forward pass reads them.
 inline constexpr int64_t streamed_from = 1 << 20;
 
-// A part is the work of one thread.
+// Returns make(); a part is the work of one thread.
 template <class Value, class Make>
 Value once_per_block(Make&& make) {
   return make();
@@ -79,12 +79,12 @@ KERNEL_FN void for_each_run(const TensorPart& part, Body&& body) {
     body(at, at + run_size < part.end ? run_size : part.end - at);
 }
 
-// Calls body(value, gradient, state1, state2, state3) for the elements of a part. Stores the values
-// that it leaves, also in the working copy, and in a step the states. A missing state is 0.
+// Calls body(value, gradient, state1, state2, state3) for the elements of a part. Stores the
+// resulting values, also in the working copy, and in a step the states. A missing state is 0.
 //
 // All states are read before one is written. Large tensors start at multiples of 2 MB, so the
-// addresses of m[i] and v[i] agree in the low 12 bits. A load just after a store to such an address
-// waits for it (7 % of an AdamW step on Zen 4).
+// addresses of m[i] and v[i] have the same low 12 bits. A load just after a store to such an
+// address waits for it (7 % of an AdamW step on Zen 4).
 template <UpdatePass pass, int states, class C, class Body>
 void update_values(const OptimizerSlot& slot, const TensorPart& part, Body&& body) {
   constexpr bool is_step = pass == UpdatePass::step;
@@ -113,7 +113,8 @@ void update_values(const OptimizerSlot& slot, const TensorPart& part, Body&& bod
   if (slot.copy) end_of_streams();
 }
 
-// LAMB's first phase: moments, and the squared norms of value and update in squares[0] and [1].
+// Computes LAMB's first phase: moments, and the squared norms of value and update in squares[0] and
+// [1].
 template <class C>
 void update_moments(const OptimizerSlot& slot, const TensorPart& part, GradientFactor<C> factor,
                     const LambUpdate<C> lamb, double* squares) {

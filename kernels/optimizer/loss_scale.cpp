@@ -16,7 +16,8 @@ KERNEL_FN double used(const LossScalePolicy& policy, double factor) {
   return policy.f32_factors ? double(float(factor)) : factor;
 }
 
-// Losses and gradients are multiplied in f32, whatever the storage type of the scale.
+// Returns why a scale is refused. Losses and gradients are multiplied in f32 for any storage type
+// of the scale.
 KERNEL_FN ScaleRefusal objection(double scale) {
   if (!is_finite(float(scale))) return ScaleRefusal::infinite;
   return scale > 0 && is_finite(inverse_of(scale)) ? ScaleRefusal::none : ScaleRefusal::collapsed;

@@ -21,8 +21,8 @@ ON_DEVICE void visit_chunk(const Chunks<TensorSpan>& chunks, int64_t chunk, Body
   });
 }
 
-// Returns the magnitude bits of a float: as integers they order like the magnitudes, with inf and
-// nan on top.
+// Returns the magnitude bits of a float, which as integers have the order of the magnitudes, with
+// inf and nan on top.
 KERNEL_FN uint32_t magnitude_bits(float x) { return float_to_bits(x) & 0x7FFFFFFF; }
 KERNEL_FN uint64_t magnitude_bits(double x) {
   return __builtin_bit_cast(uint64_t, x) & 0x7FFFFFFFFFFFFFFF;
@@ -33,8 +33,9 @@ KERNEL_FN bool is_finite_bits(uint64_t magnitude) { return magnitude < 0x7FF0000
 KERNEL_FN float from_magnitude(uint32_t bits) { return bits_to_float(bits); }
 KERNEL_FN double from_magnitude(uint64_t bits) { return __builtin_bit_cast(double, bits); }
 
-// Returns the largest magnitude of x in bits; with `writes` x is first multiplied by `factor` and
-// rounded to T. A product with a non-finite number is never finite, so the products reveal both.
+// Returns the largest magnitude of x in bits. With `writes` it first multiplies x by `factor` and
+// rounds to T. A product with a non-finite number is never finite, so checking the products is
+// enough.
 template <bool writes, class C, class T>
 ON_DEVICE auto largest_bits(T* x, int64_t n, C factor) {
   return largest_of_run<decltype(magnitude_bits(C())), writes>(x, n, [=](T& element) {
@@ -43,9 +44,9 @@ ON_DEVICE auto largest_bits(T* x, int64_t n, C factor) {
   });
 }
 
-// Squares of halves are exact in f32 and far from its limits. So four are added in f32 (an error of
-// 2^-24 at most) before one addition in f64, which would otherwise cost more than reading them. The
-// four are a quarter of `fours_run` elements apart, on a GPU too.
+// Squares of halves are exact in f32 and far from its limits. Four are therefore added in f32 (an
+// error of at most 2^-24) before one addition in f64. Adding each in f64 would cost more than
+// reading them. The four are a quarter of `fours_run` elements apart, also on a GPU.
 inline constexpr int64_t fours_run = 1024;
 
 KERNEL_FN double sum_of_four(float a, float b, float c, float d) {
@@ -88,7 +89,7 @@ ON_DEVICE double sum_of_squares(const f16* x, int64_t n) {
 
 #else
 
-// Converts runs by the processor's instruction: this saves 3 of 38 ms in the step on ViT-B in f16.
+// Converts runs by the processor's instruction, which saves 3 of 38 ms in the step on ViT-B in f16.
 double sum_of_squares(const f16* x, int64_t n) {
   alignas(64) float run[fours_run];
   double sum = 0;

@@ -11,7 +11,7 @@ namespace booster::kernels::BOOSTER_VARIANT {
 // Returns the number of this step, from 1, if it is not skipped.
 KERNEL_FN int64_t step_of(const OptimizerSlot& slot) { return *slot.steps + 1; }
 
-// A gradient as the formula uses it: unscaled, then clipped, then negated to maximize.
+// A gradient for the formula: unscaled, then clipped, then negated to maximize.
 template <class C>
 struct GradientFactor {
   C inverse_scale, clip;
@@ -57,9 +57,8 @@ struct MomentumUpdate {
 
 // Kingma and Ba's moments. With the bias corrections c1 = 1 - beta1^t and c2 = 1 - beta2^t
 //   m / c1 / (sqrt(v / c2) + eps) = sqrt(c2) / c1 * m / (sqrt(v) + sqrt(c2) * eps),
-// as at the end of their section 2: one division per element, where the left side needs three. If
-// all is in cache, root and divisions are the step's time (Zen 4: 28 % less with one than with
-// two).
+// as at the end of their section 2: one division per element instead of three. If all data is in
+// cache, root and divisions determine the step's time (Zen 4: 28 % less with one than with two).
 template <class C>
 struct Moments {
   C beta1, beta2, new1, new2, scaled_eps;
@@ -82,7 +81,7 @@ struct Moments {
 template <class C>
 struct AdamUpdate {
   Moments<C> moments;
-  C step_size, joined_decay, kept;  // kept: what decoupled decay leaves of p
+  C step_size, joined_decay, kept;  // kept: factor of p after decoupled decay
 
   KERNEL_FN AdamUpdate(const AdamStep& step, const OptimizerSlot& slot)
       : moments(step.beta1, step.beta2, 1 - step.beta1, step.eps, true, step_of(slot)),
@@ -155,7 +154,7 @@ template <class C>
 struct LambUpdate {
   Moments<C> moments;
   C lr, correction, added_decay, kept;
-  C divisor;  // divides every gradient: the clip by the global norm
+  C divisor;  // divides every gradient: clip by the global norm
   bool adapt, trust_clip;
 
   KERNEL_FN LambUpdate(const LambStep& step, const OptimizerSlot& slot, double divisor_)
@@ -171,7 +170,7 @@ struct LambUpdate {
   KERNEL_FN C update(C p, C m, C v) const {
     return correction * m / moments.denominator(v) + added_decay * p;
   }
-  // |p| / |update|, or 1 if either is 0.
+  // Returns |p| / |update|, or 1 if either is 0.
   KERNEL_FN C trust_ratio(double p_norm, double update_norm) const {
     if (!adapt || !(p_norm > 0) || !(update_norm > 0)) return C(1);
     const double ratio = p_norm / update_norm;

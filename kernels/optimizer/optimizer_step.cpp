@@ -46,7 +46,7 @@ void step_all(const OptimizerSlots& slots, const Step* step, const StepControl& 
   });
 }
 
-// Sums over each tensor's chunks; 0 in a skipped step, which leaves the terms unwritten.
+// Sums over each tensor's chunks; gives 0 in a skipped step, which writes no terms.
 void add_up_squares(const Parameters& cut, int64_t tensors, const double* terms, double* squares,
                     const StepControl& control) {
   for_each_block(tensors, [=, chunks = cut.chunks()] ON_DEVICE(int64_t tensor) {

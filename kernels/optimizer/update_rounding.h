@@ -1,5 +1,5 @@
-// Storing the new value of a bf16 parameter, computed in f32, without losing small updates
-// (amp-semantics 7.1). Plain functions that the CPU's loops and CUDA's kernels both call.
+// Roundings of the f32 result for a bf16 parameter, which keep small updates. Plain functions that
+// the CPU's loops and CUDA's kernels both call.
 #pragma once
 
 #include "kernels/numbers/convert.h"
@@ -7,7 +7,7 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// Rounds up with the probability that makes the mean exact: adds a uniform 16-bit number to the
+// Rounds up with the probability that makes the mean exact. It adds a uniform 16-bit number to the
 // f32's bits and drops the low 16. Infinities and nan are rounded to nearest.
 KERNEL_FN bf16 round_stochastic(float x, uint32_t noise) {
   const uint32_t bits = float_to_bits(x);
@@ -26,8 +26,8 @@ KERNEL_FN uint32_t noise_bits(uint64_t key, int64_t i) {
   return random_bits({key, 0}, i) >> 16;
 }
 
-// Kahan's sum in bf16, each result rounded to nearest even:
-// y = update - c; t = w + y; c = (t - w) - y; w = t
+// Adds by Kahan's sum in bf16, with each result rounded to nearest even: y = update - c; t = w + y;
+// c = (t - w) - y; w = t
 KERNEL_FN void add_compensated(bf16& w, float update, bf16& c) {
   const float before = to_float(w);
   const float y = to_float(to_bf16(to_float(to_bf16(update)) - to_float(c)));

@@ -59,7 +59,7 @@ struct Work {
   Window2d window;
 
   int64_t output_tiles() const { return divided_up(g.channels, tile_outputs); }
-  // Return the sums of one kernel row, and of all.
+  // Return the number of sums of one kernel row, and of all.
   int64_t row_sums() const { return output_tiles() * x.vectors() * window.kernel[1] * tile_sums; }
   int64_t sums() const { return window.kernel[0] * row_sums(); }
   // Returns the distance from a row of g, times the stride, to the row of x that the tap reads.
@@ -186,7 +186,7 @@ struct Taps {
   Range rows;
 };
 
-// sums (taps, outputs, lanes) += a block's sums.
+// Adds a block's sums to sums (taps, outputs, lanes).
 template <class F, int taps>
 void add_tile(float* sums, const Work& work, const Packed<F>& x, const Packed<F>& g,
               int64_t channels, int64_t outputs, const Taps& at) {
@@ -208,7 +208,8 @@ void add_tile(float* sums, const Work& work, const Packed<F>& x, const Packed<F>
     FOR_TILE (t, taps) vector_at(sums + t * tile_sums + o * lane_count) = sum[o][t];
 }
 
-// sums [output tile][vector of channels][tap][output][lane] += a block's sums, for a kernel row.
+// Adds a block's sums to sums [output tile][vector of channels][tap][output][lane], for a kernel
+// row.
 template <class F>
 void add_row(float* sums, const Work& work, const Packed<F>& x, const Packed<F>& g,
              int64_t kernel_row, Range rows) {
@@ -261,7 +262,7 @@ struct Room {
   }
 };
 
-// sums [kernel row][..] += the sums over rows of g in some units of a part.
+// Adds the sums over rows of g in some units of a part to sums [kernel row][..].
 template <class F>
 void add_block(float* sums, const Work& work, const Room<F>& room, Range part, Range units,
                Range rows) {
@@ -281,7 +282,7 @@ void add_block(float* sums, const Work& work, const Room<F>& room, Range part, R
   }
 }
 
-// sums = the sums over the images of a part.
+// Sets sums = the sums over the images of a part.
 template <class F>
 void sum_part(float* sums, const Work& work, Range images) {
   memset(sums, 0, sizeof(float) * static_cast<size_t>(work.sums()));
@@ -294,7 +295,7 @@ void sum_part(float* sums, const Work& work, Range images) {
                    {row, smaller(rows, row + blocks.rows)});
 }
 
-// dweight = the sum over all parts, which are added in order to the first.
+// Sets dweight = the sum over all parts, which are added in order to the first.
 void gather(const View& dweight, const Work& work, float* parts, int64_t count) {
   const int64_t sums = work.sums(), outputs = work.g.channels, channels = work.x.channels;
   const int64_t taps = work.window.kernel[1], vectors = work.x.vectors();

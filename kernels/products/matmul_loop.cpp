@@ -50,7 +50,7 @@ void pack_a(C* packed, const Matrix& a, int64_t row, int64_t rows, int64_t k, in
     for (int64_t j = 0; j < ks; ++j) packed[i * depth + j] = C(0);
 }
 
-// Reads along the dense direction; columns are padded to `padded` with zeros.
+// Packs b; reads along the dense direction, and pads columns to `padded` with zeros.
 template <class C>
 void pack_b(C* packed, const Matrix& b, int64_t k, int64_t ks, int64_t column, int64_t columns,
             int64_t padded) {
@@ -68,7 +68,7 @@ void pack_b(C* packed, const Matrix& b, int64_t k, int64_t ks, int64_t column, i
     for (int64_t j = columns; j < padded; ++j) packed[i * block + j] = C(0);
 }
 
-// sum += a b for a tile of 4 rows and two vectors of columns, held in registers.
+// Adds sum += a b for a tile of 4 rows and two vectors of columns, in registers.
 template <class C>
 void multiply_tile(C* sum, const C* a, const C* b, int64_t ks) {
   Vector<C> total[tile_rows][2];
@@ -139,8 +139,9 @@ void multiply(const View& out, const View& a, const View& b, const View& bias, d
   });
 }
 
-// Small matrices that need no conversion are not packed, since packing would cost more than the
-// product: 8 x 8 x 8 in f32 takes 34 ns of one Zen 4 core instead of 333. Same order of additions.
+// Small matrices that need no conversion are not packed, because packing costs more than the
+// product: 8 x 8 x 8 in f32 takes 34 ns of one Zen 4 core instead of 333. The order of additions is
+// the same.
 constexpr int64_t few = 4096;
 constexpr int64_t group = 8;  // columns at once
 

@@ -20,9 +20,9 @@
 
 namespace booster::kernels::BOOSTER_VARIANT::tile {
 
-// 2^y, and 0 below the smallest normal number; nan stays nan. One unit in the last place less
-// accurate than exp_ of math.h with less than half its instructions, because y <= 0 here needs no
-// guard against overflow.
+// Returns 2^y, and 0 below the smallest normal number; nan stays nan. It is one unit in the last
+// place less accurate than exp_ of math.h. It needs less than half as many instructions, because y
+// <= 0 needs no guard against overflow.
 KERNEL_FN Vector<float> exp2_of(Vector<float> y) {
   const Vector<float> shifted = y + 12582912.0f;  // its low bits hold the nearest integer
   const Vector<float> f = y - (shifted - 12582912.0f);
@@ -46,7 +46,7 @@ struct LaneOrders : LaneOrders<n - 1, n - 1, lane...> {};
 template <int... lane>
 struct LaneOrders<0, lane...> {
   static constexpr int n = sizeof...(lane);
-  // a[first], b[first], a[first + 1], b[first + 1] ...
+  // Returns a[first], b[first], a[first + 1], b[first + 1] ...
   template <class T, int first>
   KERNEL_FN static Vector<T> interleave(Vector<T> a, Vector<T> b) {
     return __builtin_shufflevector(a, b, (first + lane / 2 + lane % 2 * n)...);
@@ -58,8 +58,8 @@ struct LaneOrders<0, lane...> {
 };
 
 // Transposes a square of lanes x lanes elements. Interleaving row i with row i + n/2 rotates every
-// element's (row, column), read as one binary number, by one bit. Doing so log2(n) times swaps
-// them.
+// element's (row, column), as one binary number, by one bit. Doing so log2(n) times exchanges row
+// and column.
 template <class T>
 KERNEL_FN void transpose(Vector<T> (&rows)[lanes<T>]) {
   constexpr int n = lanes<T>;
@@ -101,9 +101,9 @@ struct Plain {
   KERNEL_FN static Vector<T> multiply_add(Vector<T> sum, T left, Vector<T> right) {
     return sum + left * right;
   }
-  // Neighbours in the summed dimension share a unit ...
+  // Stores neighbours in the summed dimension, which share a unit ...
   KERNEL_FN static void store_along(T* units, Vector<T> x) { vector_at(units) = x; }
-  // ... here `per_unit` vectors, one per position in the summed dimension.
+  // ... or `per_unit` vectors, one per position in the summed dimension.
   KERNEL_FN static void store_across(T* units, const Vector<T>* x) { vector_at(units) = x[0]; }
   static void interleave(T* units, const T* rows, int64_t, int64_t n) {
     for (int64_t i = 0; i < n; ++i) units[i] = rows[i];
@@ -130,8 +130,8 @@ struct Bf16Pairs {
     const __m512i both = (__m512i)_mm512_cvtne2ps_pbh((__m512)x[1], (__m512)x[0]);
     vector_at(units) = (Vector<uint32_t>)_mm512_permutexvar_epi16(_mm512_load_si512(pairs), both);
   }
-  // Interleaves two rows, whose pairs lie along the row, into one row of pairs across both; n
-  // values in each row.
+  // Interleaves two rows, whose pairs are along the row, to one row of pairs across both; n values
+  // in each row.
   static void interleave(uint32_t* units, const uint32_t* rows, int64_t stride, int64_t n) {
     const uint32_t* next = rows + stride;
     for (int64_t i = 0; i < n / 2; ++i) {
@@ -161,8 +161,8 @@ struct Left {
   int64_t step_stride;
 };
 
-// sum += left x right for a tile that stays in registers; right has `columns` vectors per step,
-// `apart` units from one to the next.
+// Adds sum += left x right for a tile that stays in registers; right has `columns` vectors per
+// step, `apart` units apart.
 template <class F, int rows, int columns>
 KERNEL_FN void multiply_add(Vector<typename F::Number> (&sum)[rows][columns], Left<F> left,
                             const typename F::Unit* right, int64_t right_stride, int64_t steps,
@@ -191,8 +191,8 @@ KERNEL_FN void with_vectors(int64_t left, Body&& body) {
   body(Count<most>{});
 }
 
-// sums (rows, width) += left x right (steps, width), or = if the sums are fresh; width is a
-// multiple of the vector. Rows are computed in whole tiles: left must be readable and sums writable
+// Adds sums (rows, width) += left x right (steps, width), or sets sums if they are new; width is a
+// multiple of the vector. It computes whole tiles of rows: left must be readable and sums writable
 // for up to `product_rows` - 1 more rows, whose values are meaningless.
 constexpr int product_rows = 6;
 template <class F>

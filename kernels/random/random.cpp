@@ -25,7 +25,7 @@ struct Uniform {
   }
 };
 
-// Box-Muller: elements 2j and 2j+1 share a radius; one takes the cosine, one the sine.
+// Box-Muller: elements 2j and 2j+1 share a radius; one has the cosine, the other the sine.
 struct Normal {
   float centre, scale;
   KERNEL_FN float operator()(const uint32_t* bits, int64_t i, int64_t n) const {
@@ -87,7 +87,7 @@ void drop(const View& y, const View& x, Drop<C> rule, RandomPosition position) {
 
 constexpr int64_t run = 512;
 
-// bits[i] = random word of element begin + i; begin is a multiple of 4.
+// Sets bits[i] = random word of element begin + i; begin is a multiple of 4.
 void draw(uint32_t* bits, RandomPosition position, int64_t begin, int64_t n) {
   const uint64_t first = uint64_t(begin) / 4;
   const int64_t blocks = (n + 3) / 4;
@@ -127,7 +127,8 @@ void drop(const View& y, const View& x, Drop<C> rule, RandomPosition position) {
 
 #endif
 
-// An unsigned integer as wide as a number. The bits of positive numbers are ordered as the numbers.
+// An unsigned integer as wide as a number. The bits of positive numbers have the order of the
+// numbers.
 template <int bytes>
 struct Word {
   using type = uint16_t;

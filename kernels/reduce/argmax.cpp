@@ -19,7 +19,7 @@ struct Order {
   }
 };
 
-// What a task has found so far, for each of its columns.
+// A task's results so far, for each of its columns.
 template <class C>
 struct Found {
   C* values;
@@ -31,7 +31,7 @@ struct Found {
   }
 };
 
-// One column, whose numbers from position `first` on are x.
+// Searches one column, whose numbers from position `first` on are x.
 template <class Order, class C>
 void search_run(const Found<C>& found, const C* x, int64_t n, int64_t first) {
   Lanes<typename Order::Fold, 32> lanes(1);
@@ -44,7 +44,7 @@ void search_run(const Found<C>& found, const C* x, int64_t n, int64_t first) {
   found.take(0, best, first + i);
 }
 
-// Places in a task, as wide as its numbers: the compiler moves as many of both at once.
+// Places in a task, as wide as its numbers, so that vectors hold equally many of both.
 template <class C>
 struct PlaceType {
   using type = int64_t;
@@ -54,7 +54,7 @@ struct PlaceType<float> {
   using type = int32_t;
 };
 
-// The columns' numbers at one position.
+// Searches the columns' numbers at one position.
 template <class Order, class C, class Place>
 void search_row(C* values, Place* places, const C* x, int64_t n, Place place) {
   for (int64_t c = 0; c < n; ++c) {

@@ -1,5 +1,4 @@
-// Prefix sums. They are summed in double (or int64_t) and rounded once, so that devices may sum in
-// another order.
+// Prefix sums, in double (or int64_t) and rounded once, so that devices may sum in another order.
 #include "kernels/walks/rows.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
@@ -24,7 +23,8 @@ struct Walk {
   void store(int64_t first, const C* values, int64_t n) const {
     store_run(y.as<char>() + first * size_of(y.dtype), y.dtype, 1, values, n);
   }
-  // inner = 1: sums along dense lines, several at a time, since a sum waits for the one before.
+  // Sums along dense lines (inner = 1), several at a time, since each sum waits for the previous
+  // one.
   template <class C>
   void sum_dense_lines(int64_t begin, int64_t end) const {
     if (extent <= short_line) return sum_short_lines<C>(begin, end);
@@ -61,7 +61,7 @@ struct Walk {
       for (int k = 0; k < lines; ++k) store(first + k * extent, values + k * run, n);
     }
   }
-  // Goes on with the sums of lines that lie `distance` apart.
+  // Continues the sums of lines that are `distance` apart.
   template <class C, int lines>
   void sum_run(C* values, int64_t distance, int64_t n, C (&sums)[lines]) const {
     C now[lines];  // may stay in registers

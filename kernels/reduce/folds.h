@@ -1,4 +1,5 @@
-// How numbers are reduced to one: what they count as, and how two of these combine. For the CPU.
+// Folds, which reduce numbers to one: the value of a number, and the combination of two values. For
+// the CPU.
 #pragma once
 
 #include "kernels/numbers/convert.h"
@@ -25,7 +26,7 @@ struct Sum {
   KERNEL_FN static Value combine(Value a, Value b) { return a + b; }
   KERNEL_FN static Value combine_lane(Value a, Value b) { return a + b; }
 };
-// How many are zero, or are not.
+// Counts zeros, or nonzeros.
 template <class C, bool zero>
 struct Count : Sum<C> {
   using typename Sum<C>::Value;
@@ -49,8 +50,7 @@ struct Extreme {
   static constexpr C identity = largest ? lowest<C> : highest<C>;
   KERNEL_FN static C of(C x) { return x; }
   KERNEL_FN static C combine(C a, C b) { return largest ? maximum_(a, b) : minimum_(a, b); }
-  // The same for lanes: g++ makes vectors of this form there, and of the other one in loops over
-  // columns.
+  // The same for lanes: g++ vectorises this form there, and the other one in loops over columns.
   KERNEL_FN static C combine_lane(C a, C b) {
     const bool keeps = (a != a) | (largest ? a >= b : a <= b);
     return keeps ? a : b;
@@ -64,7 +64,7 @@ constexpr bool is_floating_extreme<Extreme<float, largest>> = true;
 template <bool largest>
 constexpr bool is_floating_extreme<Extreme<double, largest>> = true;
 
-// One function for all that read so: it has code for every dtype.
+// Converts a run. One function for all callers, because it has code for every dtype.
 template <class C>
 [[gnu::noinline]] const C* converted(const void* p, DType dtype, int64_t stride, int64_t n,
                                      C* buffer) {
@@ -82,8 +82,8 @@ const C* read(const View& x, int64_t offset, int64_t stride, int64_t n, C* buffe
 
 inline constexpr int64_t run = 1024;  // numbers that are converted at once
 
-// Partial results that take turns: a whole number of them for each column. `fixed`: how many, if
-// the compiler is to know.
+// Partial results that are used in turn: the same number for each column. `fixed` is their number,
+// if it is a compile-time constant.
 template <class Fold, int fixed>
 struct Lanes {
   using Value = typename Fold::Value;

@@ -1,6 +1,6 @@
-// How a reduction is cut into tasks: which numbers of a strided tensor make each result, in the
-// order in which they lie in memory. Depends on sizes and strides only, so results are the same
-// bits for any number of threads. For the CPU.
+// The tasks of a reduction: which numbers of a strided tensor make each result, in memory order.
+// They depend only on sizes and strides, so results have the same bits for any number of threads.
+// For the CPU.
 #pragma once
 
 #include "kernels/launch/launch.h"
@@ -38,7 +38,7 @@ struct Axes {
   struct Offsets {
     int64_t x = 0, out = 0;
   };
-  // Of position i of these dimensions.
+  // Returns the offsets of position i of these dimensions.
   Offsets at(int64_t i) const {
     Offsets offsets;
     for (int d = ndim - 1; d >= 0; --d) {
@@ -71,18 +71,18 @@ struct Line {
   }
 };
 
-// A result is found by its place along `columns` and in `outer`; its numbers are `count` positions
+// A place along `columns` and in `outer` identifies a result. Its numbers are `count` positions
 // along `rows` and in `reduced`. Tasks have `tile` neighbouring columns and `part` positions.
 struct ReductionPlan {
   Axes outer, reduced;
   static constexpr int64_t most_columns = 512;  // of a task
   Line columns, rows;
-  bool is_dense = false;  // the columns of one row after the other, without gaps
+  bool is_dense = false;  // rows of columns follow each other without gaps
   int64_t outputs, count;
   int64_t tile, tiles;  // tiles: for all results
   int64_t part, parts;  // parts: of each result
 
-  // is_kept(d): whether x's dimension d is one of the results'.
+  // Makes a plan. is_kept(d) is true if the results have x's dimension d.
   template <class IsKept>
   ReductionPlan(const View& out, const View& x, IsKept&& is_kept) {
     for (int d = 0; d < x.ndim; ++d)
@@ -105,7 +105,7 @@ struct ReductionPlan {
     Axes::Offsets first;
     int64_t begin, end;  // positions
   };
-  // Of part p of tile t.
+  // Returns the task of part p of tile t.
   Task task(int64_t t, int64_t p) const {
     const int64_t across = across_tiles(), column = t % across * tile, left = columns.size - column;
     Axes::Offsets first = outer.at(t / across);

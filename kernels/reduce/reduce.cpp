@@ -1,8 +1,8 @@
 // Sums, means, extremes, any and all over any dimensions of a strided tensor. Floating sums
 // accumulate in double.
 //
-// Memory is read in the order in which it lies: where neighbours belong to different results, many
-// results are accumulated side by side, else a result has many partial ones (lanes).
+// Memory is read in order. If neighbours belong to different results, many results are accumulated
+// in parallel; otherwise a result has many partial ones (lanes).
 #include "kernels/catalogue.h"
 #include "kernels/launch/workspace.h"
 #include "kernels/numbers/vectors.h"
@@ -14,7 +14,7 @@ namespace {
 
 thread_local Scratch partial_buffer;
 
-// The task's results where rows of all columns lie one after the other.
+// Computes the task's results if rows of all columns follow each other in memory.
 template <class Fold, int lanes>
 void fold_dense(typename Fold::Value* results, const ReductionPlan& plan, const View& x,
                 const ReductionPlan::Task& task) {
@@ -34,7 +34,7 @@ void fold_dense(typename Fold::Value* results, const ReductionPlan& plan, const 
   partial.finish(results, columns);
 }
 
-// The extreme of numbers in vectors. A comparison with nan is false, so nans are noted apart.
+// The extreme of numbers in vectors. A comparison with nan is false, so nans are noted separately.
 template <class C, bool largest>
 class ExtremeLanes {
  public:
@@ -82,7 +82,7 @@ class ExtremeLanes {
   C rest_ = Fold::identity;
 };
 
-// A task's result, an extreme of neighbours in memory.
+// Computes a task's result, an extreme of neighbours in memory.
 template <class Fold>
 void fold_line(typename Fold::Number* result, const ReductionPlan& plan, const View& x,
                const ReductionPlan::Task& task) {
@@ -99,8 +99,8 @@ void fold_line(typename Fold::Number* result, const ReductionPlan& plan, const V
   *result = extreme.finish();
 }
 
-// The task's results where neighbours in memory belong to different ones: four rows at a time, each
-// added in turn.
+// Computes the task's results if neighbours in memory belong to different ones: four rows at a
+// time, each added in turn.
 template <class Fold>
 void fold_columns(typename Fold::Value* results, const ReductionPlan& plan, const View& x,
                   const ReductionPlan::Task& task) {
@@ -139,7 +139,7 @@ void fold_task(typename Fold::Value* results, const ReductionPlan& plan, const V
   fold_dense<Fold, 0>(results, plan, x, task);
 }
 
-// What is stored for what was folded.
+// Returns the stored result of a folded value.
 template <class Value>
 double result_of(ReduceOp op, Value folded, int64_t count) {
   if (op == ReduceOp::any) return folded != 0;
@@ -202,7 +202,7 @@ void reduce_as(ReduceOp op, const View& out, const View& x) {
 
 void reduce(ReduceOp op, View out, View x) {
   const bool is_extreme = op == ReduceOp::amax || op == ReduceOp::amin;
-  if (is_extreme && x.size() == 0) op = ReduceOp::sum;  // an extreme of nothing is 0
+  if (is_extreme && x.size() == 0) op = ReduceOp::sum;  // an extreme without elements is 0
   if (x.dtype == DType::f64) return reduce_as<double>(op, out, x);
   if (is_floating(x.dtype)) return reduce_as<float>(op, out, x);
   reduce_as<int64_t>(op, out, x);

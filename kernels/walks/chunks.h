@@ -1,5 +1,5 @@
-// Many tensors cut into chunks of a fixed size, one block of work each. So hundreds of small
-// tensors need only one parallel loop, and the order of sums depends only on the sizes.
+// Many tensors cut into chunks of a fixed size, one block of work each. Hundreds of small tensors
+// thus need only one parallel loop, and the order of sums depends only on the sizes.
 #pragma once
 
 #include "kernels/arguments/multi_tensor.h"
@@ -9,7 +9,7 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 
 inline constexpr int64_t chunk_size = 16384;  // elements
-// Chunks per GPU multiprocessor: with 16 bytes of each operand for every thread, that many keep its
+// Chunks per GPU multiprocessor. With 16 bytes of each operand per thread, this number keeps its
 // memory busy.
 inline constexpr int chunks_at_once = 3;
 

@@ -1,6 +1,5 @@
-// A mean in two numbers of the compute type. Numbers may lie closer to each other than the spacing
-// of that type near their mean, so the mean rounded to one number is too far off to measure
-// distances from.
+// A mean in two numbers of the compute type. Numbers may be closer to each other than the spacing
+// of that type near their mean. A mean rounded to one number is then too inexact for distances.
 #pragma once
 
 #include "kernels/launch/launch.h"
@@ -17,16 +16,16 @@ struct Mean {
   KERNEL_FN explicit Mean(double whole) : center(C(whole)), rest(C(whole - double(center))) {
     if (rest != rest) rest = C(0);  // of an infinite mean
   }
-  // Origin plus the mean distance from it: an origin among the numbers keeps rounding errors as
-  // small as their spread, and makes a run of equal numbers' mean exact.
+  // Returns the origin plus the mean distance from it. An origin among the numbers keeps rounding
+  // errors as small as their spread, and makes the mean of equal numbers exact.
   KERNEL_FN static Mean from(C origin, double distance) { return Mean(double(origin) + distance); }
 
   KERNEL_FN double whole() const { return double(center) + double(rest); }
 };
 
-// Returns whether numbers of this mean and variance, both rounded to C, lie so far from zero that
-// the errors of the mean, of some spacings of C, are no longer small next to the numbers' spread.
-// Both have to be taken again, from an origin among the numbers.
+// Returns true if numbers of this mean and variance, both rounded to C, are so far from zero that
+// the mean's rounding errors are not small compared to their spread. Both must then be computed
+// again, from an origin among the numbers.
 template <class C>
 KERNEL_FN bool is_far_from_zero(C mean, C variance) {
   constexpr C highest = sizeof(C) == 4 ? C(__FLT_MAX__) : C(__DBL_MAX__);

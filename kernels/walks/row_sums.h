@@ -33,8 +33,8 @@ KERNEL_FN C fold_lanes(C* partial, Combine&& combine) {
   return partial[0];
 }
 
-// combine over term(0) ... term(n - 1); `identity` if n is 0. `term` must be free of branches
-// and calls so that the loop vectorises; it may write to memory (each i once).
+// Combines term(0) ... term(n - 1); returns `identity` if n is 0. `term` must have no branches and
+// calls, so that the loop vectorises; it may write to memory (each i once).
 template <class C, class Term, class Combine>
 KERNEL_FN C reduce_run(int64_t n, C identity, Term&& term, Combine&& combine) {
   alignas(64) C partial[lanes];
@@ -62,7 +62,7 @@ ON_DEVICE C row_sum(const C* x, int64_t n) {
   return sum_of<C>(n, [=](int64_t i) { return x[i]; });
 }
 
-// Returns the largest element; ignores nan, -inf if n is 0.
+// Returns the largest element, or -inf if n is 0; ignores nan.
 template <class C>
 ON_DEVICE C row_max(const C* x, int64_t n) {
   return reduce_run<C>(

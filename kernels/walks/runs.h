@@ -22,7 +22,7 @@ ON_DEVICE void change_run(T* x, int64_t n, Body&& body) {
 #endif
 }
 
-// Returns the largest term(x[i]), unsigned integers; 0 if n is 0. With `writes` a term may change
+// Returns the largest term(x[i]), an unsigned integer; 0 if n is 0. With `writes` a term may change
 // its element.
 template <class Bits, bool writes, class T, class Term>
 ON_DEVICE Bits largest_of_run(T* x, int64_t n, Term&& term) {
@@ -49,7 +49,7 @@ ON_DEVICE void map_run(To* to, const From* from, int64_t n, F&& f) {
 #endif
 }
 
-// As above; also returns the largest term(from[i]), unsigned integers with term(0) = 0.
+// The same; also returns the largest term(from[i]), an unsigned integer with term(0) = 0.
 template <class Bits, class To, class From, class F, class Term>
 ON_DEVICE Bits map_run_with_largest(To* to, const From* from, int64_t n, F&& f, Term&& term) {
   const auto larger = [](Bits a, Bits b) { return b > a ? b : a; };

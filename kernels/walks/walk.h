@@ -24,8 +24,8 @@ inline bool mergeable(const Walk& walk, int outer, int inner) {
   return true;
 }
 
-// The dimensions in operand 0's memory order, outermost first, if no other operand has them in
-// another order, as with channels-last images. Otherwise in their own order.
+// The dimensions in operand 0's memory order, outermost first, if no other operand has a different
+// order (as with channels-last images). Otherwise in their own order.
 struct Order {
   int dims[max_dims];
   Order(const View* const* views, int operands) {
@@ -46,7 +46,7 @@ struct Order {
   }
 
  private:
-  // Returns whether strides descend in this order; sizes of 1 and broadcast dimensions do not
+  // Returns true if strides descend in this order; sizes of 1 and broadcast dimensions do not
   // count.
   bool descends(const View& view) const {
     int64_t outer = INT64_MAX;

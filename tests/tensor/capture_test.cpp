@@ -223,7 +223,7 @@ TEST_CASE("GPU: what cannot be captured is an error that says why, and nothing i
     CHECK(x.clone().mul_(2).to_vector<float>() == std::vector<float>(4, 4));
     return text;
   };
-  CHECK(contains(said([&] { x.to_vector<float>(); }), "reading numbers of a GPU"));
+  CHECK(contains(said([&] { x.to_vector<float>(); }), "reading values from a GPU"));
   CHECK(contains(said([&] { x.to_vector<float>(); }), "read after replay()"));
   CHECK(contains(said([&] { on_cpu.to(gpu); }), "a copy to a GPU"));
   CHECK(contains(said([&] { on_cpu.clone(); }), "copy: cannot be recorded"));
@@ -256,7 +256,7 @@ TEST_CASE("GPU: work of two GPUs is not captured as one" * on_gpu(2)) {
   const Tensor there = full({4}, 2, {.device = {DeviceType::cuda, 1}});
   const auto work = [&] { return std::vector<Tensor>{there.clone()}; };
   CHECK(contains(error_of([&] { capture(gpu, work); }),
-                 "work of one GPU is captured at a time; got some for cuda:1"));
+                 "a capture supports one GPU; got work for cuda:1"));
   CHECK(there.clone().to_vector<float>()[0] == 2);
 }
 

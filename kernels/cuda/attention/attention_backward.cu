@@ -1,7 +1,7 @@
 // Gradients of attention on a GPU, for every dtype, size and mask, by the formulae of
-// kernels/attention/backward.cpp: products of matrices, and a kernel between them. The kernel turns
-// each row of scores, and of the probabilities' gradients, in place into probabilities and the
-// scores' slopes. `out` and log_sum may be of more keys than the call has (ring attention).
+// kernels/attention/backward.cpp: products of matrices, and a kernel between them. The kernel
+// converts each row of scores to probabilities, and each row of the probabilities' gradients to the
+// scores' slopes, in place. `out` and log_sum may cover more keys than the call (ring attention).
 #include "kernels/catalogue.h"
 #include "kernels/cuda/attention/head_tokens.cuh"
 #include "kernels/cuda/attention/score_rows.cuh"

@@ -1,5 +1,5 @@
 // Attention on a GPU, for every dtype, size and mask: a product of queries and keys, a kernel that
-// turns each row of scores into probabilities in place, and a product with the values.
+// converts each row of scores to probabilities in place, and a product with the values.
 #include "kernels/catalogue.h"
 #include "kernels/cuda/attention/head_tokens.cuh"
 #include "kernels/cuda/attention/score_rows.cuh"
@@ -17,7 +17,7 @@ struct Total {
   __device__ C base() const { return largest == -C(__builtin_inf()) ? C(0) : largest; }
 };
 
-// Overwrites scores by weights relative to `base`.
+// Overwrites scores with weights relative to `base`.
 template <class Shape, class C>
 __device__ void make_weights(C (&score)[Shape::quads][quad], C base) {
 #pragma unroll
@@ -62,7 +62,7 @@ __device__ void store_weights(C* row_begin, const C (&weight)[Shape::quads][quad
   }
 }
 
-// Overwrites a row's products by probabilities after dropout, and writes log_sum.
+// Overwrites a row's products with probabilities after dropout, and writes log_sum.
 template <class Shape, class C>
 __device__ void weigh_row(C* products, const Scores<C>& x, const ScoreRow<C>& row, int64_t keys) {
   const int64_t chunks = Shape::chunks(keys);

@@ -5,8 +5,8 @@ namespace {
 
 constexpr int64_t most_features = 128;
 constexpr int64_t most_tokens = int64_t{1} << 30;
-// The matrix units from capability 8.0 on multiply bf16, and 16 elements at once. If a build is
-// also for an older GPU (-Dgpu_arch), that GPU's code is the code for all.
+// From capability 8.0 on, matrix units multiply bf16, and 16 elements at once. If a build also
+// supports an older GPU (-Dgpu_arch), all GPUs use that GPU's code.
 constexpr bool has_instructions = BOOSTER_LEAST_GPU_ARCH >= 80;
 
 }  // namespace

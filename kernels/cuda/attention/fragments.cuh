@@ -1,6 +1,6 @@
 // Products on the matrix units of tiles of 16-bit elements in the block's memory. Each warp has 16
-// rows of the left tile. Sums and scores stay in a warp's fragments (kernels/cuda/ptx.cuh says
-// which lane holds which element).
+// rows of the left tile. Sums and scores stay in a warp's fragments (kernels/cuda/ptx.cuh has each
+// lane's elements).
 #pragma once
 
 #include "kernels/numbers/convert.h"
@@ -31,7 +31,7 @@ template <int columns>
 using Left = uint32_t[columns / 16][4];
 
 // One head of a tensor (batch, heads, tokens, features) with dense features. `whole`: each row's
-// packs are known to begin at a multiple of 16 bytes, and the last one is complete.
+// packs begin at a multiple of 16 bytes, and the last one is complete.
 template <class T, bool whole>
 struct Head {
   T* data;
@@ -66,17 +66,17 @@ struct Head {
 };
 
 // Returns the position of a pack in a tile with rows of `width` elements. Packs are permuted from
-// row to row, so that the rows of a matrix that ldmatrix reads at once lie in different banks. If
-// pack 0 of a row lies at `begin`, pack i lies at begin ^ i * pack_size, and at the same distance 8
-// rows below. So most addresses are computed once, and the others differ from them by constants.
+// row to row, so that the rows of a matrix that ldmatrix reads together are in different banks. If
+// pack 0 of a row is at `begin`, pack i is at begin ^ i * pack_size, and at the same distance 8
+// rows below. Most addresses are therefore computed once; the others differ from them by constants.
 template <int width>
 __device__ int place(int row, int pack) {
   return row * width + (pack ^ (row % 8)) * pack_size;
 }
 
 // Copies tokens of a head to tiles, for `count` tensors with the same tokens and features at once,
-// by all threads of a block of `warps`. A thread's packs lie in one column of packs, a constant
-// number of rows apart, so that it keeps one address for each tensor.
+// by all threads of a block of `warps`. A thread's packs are in one column of packs, a constant
+// number of rows apart, so it needs only one address for each tensor.
 template <int warps, int width, int count, class T, bool whole>
 class TileLoader {
  public:
@@ -91,7 +91,7 @@ class TileLoader {
   }
 
   // Loads the next tokens to consecutive tiles, with zeros for missing tokens and features. The
-  // elements are there after ptx::cp_async_wait_all and a barrier.
+  // elements have arrived after ptx::cp_async_wait_all and a barrier.
   template <int rows>
   __device__ void load(T* tiles) {
 #pragma unroll
@@ -116,7 +116,7 @@ class TileLoader {
 #pragma unroll
     for (int down = 0; down < rows; down += turn_rows) {
       if (rows < down + turn_rows && row() + down >= rows) return;
-      // 4 rows below, packs whose numbers differ by 4 are exchanged (see place()).
+      // 4 rows below, packs whose indices differ by 4 are exchanged (see place()).
       T* const to = tile + (begin_ ^ down % 8 * pack_size) + down * width;
       ptx::cp_async_16(to, from, down < left_ ? 16 : 0);
       from += turn_rows * x.stride;
@@ -134,12 +134,12 @@ class TileLoader {
   Head<T, whole> x_[count];
   const T* from_[count];  // this thread's next pack
   const int begin_;       // its position in a tile
-  int left_;              // tokens left from it on
+  int left_;              // remaining tokens from it on
 };
 
-// Calls load(stage) for tiles of `step` tokens in turn, and body(token, stage) for each once it has
-// arrived. With two stages, the next tile loads while one is computed. Earlier copies have arrived
-// when `begin` is called.
+// Calls load(stage) for successive tiles of `step` tokens, and body(token, stage) for each once it
+// has arrived. With two stages, the next tile loads while one is computed. Earlier copies have
+// arrived when `begin` is called.
 template <int stages, int step, class Load, class Begin, class Body>
 __device__ void for_each_step(int from, int to, Load&& load, Begin&& begin, Body&& body) {
   if (from < to) load(0);
@@ -178,7 +178,7 @@ __device__ uint32_t rounded_pair(float low, float high) {
     return ptx::cvt_bf16x2(high, low);
 }
 
-// Fragments of a sum have the form of a left operand's fragments: two neighbours make one.
+// Rounds a sum to a left operand. Two neighbouring fragments of a sum form one of the operand.
 template <class T, int fragments>
 __device__ void round_to(uint32_t (&left)[fragments / 2][4], const float (&sums)[fragments][4]) {
 #pragma unroll
@@ -196,8 +196,8 @@ __device__ void clear(float (&sums)[fragments][4]) {
     for (int j = 0; j < 4; ++j) sums[i][j] = 0;
 }
 
-// The warp's 16 rows of a tile as left operand. They are in registers from load() on, or are read
-// anew for each product if a thread has no registers for them.
+// The warp's 16 rows of a tile as left operand. load() puts them in registers. If a thread has no
+// registers for them, each product reads them again.
 template <class T, int width, bool kept>
 class LeftRows {
  public:
@@ -225,7 +225,7 @@ class LeftRows {
   uint32_t words_[kept ? width / 16 : 1][4];
 };
 
-// sums += left right^T: each of the warp's rows with each of the `columns` rows of a tile.
+// Adds sums += left right^T: each of the warp's rows with each of the `columns` rows of a tile.
 template <int columns, class T, int width, bool kept>
 __device__ void add_row_products(Sums<columns>& sums, const LeftRows<T, width, kept>& left,
                                  const T* right) {
@@ -244,7 +244,7 @@ __device__ void add_row_products(Sums<columns>& sums, const LeftRows<T, width, k
   }
 }
 
-// sums += left right, of a tile of `rows` rows.
+// Adds sums += left right, of a tile of `rows` rows.
 template <int width, int rows, class T>
 __device__ void add_product(Sums<width>& sums, const Left<rows>& left, const T* right) {
   const int begin = place<width>(lane() % 16, lane() / 16);
@@ -260,8 +260,8 @@ __device__ void add_product(Sums<width>& sums, const Left<rows>& left, const T* 
 }
 
 // Calls body(columns, first column) for the parts of a tile that have columns in [from, before):
-// the whole tile, or 16 columns at a time. The tile has `columns` columns, the first of which is
-// column `first`. The number is a type's, so that it is a constant for the body.
+// the whole tile, or 16 columns at a time. The tile has `columns` columns, beginning with column
+// `first`. A type holds the number of columns, so that it is a constant for the body.
 template <int number>
 struct Constant {
   static constexpr int value = number;
@@ -276,8 +276,8 @@ __device__ void for_each_part(int first, int from, int to, Body&& body) {
 }
 
 // Stores the warp's 16 rows as tokens from `first` (of the block) on. Each half is multiplied by a
-// factor (the lane's row, and the row 8 below). The rows pass through `tile`, in which no thread
-// reads the warp's rows any more.
+// factor (the lane's row, and the row 8 below). The rows pass through `tile`; no other thread reads
+// the warp's rows there any more.
 template <int width, class T, bool whole>
 __device__ void store_rows(const Head<T, whole>& y, int first, T* tile, const Sums<width>& sums,
                            const float (&factor)[2]) {

@@ -1,6 +1,6 @@
-// How attention by products is partitioned, so that the scores between the products, and copies of
-// tokens, stay small: by heads, and if one head has too many scores, by queries. The partition
-// depends only on sizes, so that sums do not depend on the GPU.
+// The partition of attention by products, which keeps the intermediate scores and copies of tokens
+// small. It cuts by heads, and by queries if one head has too many scores. It depends only on
+// sizes, so that sums do not depend on the GPU.
 #pragma once
 
 #include "kernels/arguments/view.h"
@@ -9,8 +9,8 @@
 
 namespace booster::kernels::cuda {
 
-// The most bytes of a part's scores, or of its scores and copies if it has several heads. The
-// backward pass has two values for each score: 128 MB in all. A fraction would do for the
+// Maximum of bytes of a part's scores, or of its scores and copies if it has several heads. The
+// backward pass has two values for each score: 128 MB in total. A smaller limit would suit the
 // second-level cache. But then a product (queries, keys) x (keys, 64) of a part with long rows
 // would not occupy a whole GPU.
 #ifdef BOOSTER_ATTENTION_BYTES  // little, so that tests have several parts
@@ -25,12 +25,12 @@ inline int64_t aligned_row(int64_t columns) {
   return (columns + row_alignment - 1) / row_alignment * row_alignment;
 }
 
-// Heads of the whole batch, counted one batch item after the other.
+// Heads of the whole batch, counted item by item.
 struct HeadRange {
   int64_t first, count;
 };
-// Queries of a head, the number of keys (from the first on) by which they are multiplied, and
-// whether they begin the sums over queries or add to them.
+// Queries of a head, the number of their keys (from the first on), and whether they begin the sums
+// over queries or add to them.
 struct QueryRange {
   int64_t first, count, keys;
   bool begins_sums;
@@ -44,7 +44,7 @@ struct HeadChunks {
   template <class Body>
   void for_each_chunk(Body&& body) const;
   // Goes from the last queries to the first, so that a sum over queries begins with a range that
-  // has all keys. There is at least one range, without queries if there are none.
+  // has all keys. There is always at least one range, which may be empty.
   template <class Body>
   void for_each_query_range(bool causal, Body&& body) const;
 
@@ -55,7 +55,7 @@ struct HeadChunks {
   int64_t heads_at_once, queries_at_once;
 };
 
-// Returns the size of the fewest equal parts of n with at most `most` each.
+// Returns the size of equal parts of n: the fewest parts with at most `most` each.
 inline int64_t equal_part(int64_t n, int64_t most) {
   const int64_t parts = std::max<int64_t>(1, (n + most - 1) / most);
   return (n + parts - 1) / parts;

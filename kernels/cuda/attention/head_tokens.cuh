@@ -1,7 +1,6 @@
-// The tokens of some heads as matrices of the compute type, (heads, tokens, features), which one
-// call multiplies. They stay in place if they have one stride from head to head; else they are
-// copied. Queries, keys and values that one Linear computes have two strides, of heads and of batch
-// items.
+// The tokens of some heads as matrices of the compute type, (heads, tokens, features), for one
+// call. They stay in place if heads have a single stride; else they are copied. Queries, keys and
+// values of one Linear have two strides, of heads and of batch items.
 #pragma once
 
 #include "kernels/cuda/attention/head_chunks.h"
@@ -57,7 +56,7 @@ class HeadTokens {
         room_(is_copied_ ? chunks.heads_at_once * tensor.shape[2] * row_ : 0) {}
 
   bool is_copied() const { return is_copied_; }
-  // Return, for some heads, the queries of a range, or the keys (or values) that it sees.
+  // Return, for some heads, the queries of a range, or its visible keys (or values).
   View queries(HeadRange heads, QueryRange range) const {
     return rows(heads, range.first, range.count);
   }

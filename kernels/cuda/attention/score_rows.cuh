@@ -1,6 +1,6 @@
-// Rows of scores between attention's products. A warp has the row of a query with up to 1024 keys,
-// a block a longer one. Rows are consecutive and begin at multiples of 16 bytes; each thread moves
-// quads of neighbouring scores.
+// Rows of scores between attention's products. A warp has the row of a query with up to 1024 keys;
+// a block has a longer one. Rows are consecutive and begin at multiples of 16 bytes; each thread
+// moves quads of neighbouring scores.
 #pragma once
 
 #include "kernels/attention/log_2.h"
@@ -13,8 +13,8 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// The team that has a row, and the quads of it that a thread holds at a time. A warp holds a whole
-// row. A block reads a row that has more keys twice.
+// The team of a row, and the quads that each thread holds at a time. A warp holds a whole row. A
+// block reads a longer row twice.
 template <class Team_, int quads_>
 struct RowShape {
   using Team = Team_;
@@ -26,7 +26,7 @@ struct RowShape {
   }
   // Returns a thread's share of a chunk, of a row that ends at key `end`.
   static __device__ ElementGroup group(int64_t chunk, int which, int64_t end) {
-    // In this order `which` adds a constant to an address, so no quad needs an address of its own.
+    // In this order `which` adds a constant to an address, so quads need no separate addresses.
     const int64_t first = chunk * chunk_size + Team::rank() * quad;
     const int64_t left = end - first - which * Team::size * quad;
     const int count = left >= quad ? quad : left > 0 ? static_cast<int>(left) : 0;
@@ -34,7 +34,7 @@ struct RowShape {
   }
 };
 
-// Calls f with the shape for rows of this many keys. Functions of f64 take many registers.
+// Calls f with the shape for rows of this many keys. Functions of f64 need many registers.
 template <class C, class F>
 void visit_row_shapes(int64_t keys, F&& f) {
   if (keys <= 256) return f(RowShape<WarpTeam, 2>());
@@ -47,7 +47,7 @@ void visit_row_shapes(int64_t keys, F&& f) {
   }
 }
 
-// The terms added to scores: floating values, or -infinity where a truth value is false.
+// The terms added to scores: floating values, or -infinity where a boolean is false.
 struct ScoreMask {
   explicit ScoreMask(const View& mask) : data(mask.data), dtype(mask.dtype) {
     // Sizes align from the right; 1, or a missing dimension, is broadcast.
@@ -59,7 +59,7 @@ struct ScoreMask {
   int64_t strides[4] = {};  // of batch, head, query and key
 };
 
-// The parameters that all scores of a call share.
+// The parameters shared by all scores of a call.
 template <class C>
 struct Scores {
   Scores(const AttentionTensors& x, double scale, bool causal, double dropout,
@@ -86,7 +86,7 @@ struct Scores {
   RandomPosition position;
 };
 
-// A query, and the position of its scores in the part that is computed.
+// A query, and the position of its scores in the current part.
 template <class C>
 struct ScoreRow {
   __device__ ScoreRow(const Scores<C>& x, HeadRange heads, QueryRange range, int64_t index) {
@@ -173,8 +173,8 @@ __device__ C power_of_2(C x) {
 
 inline constexpr uint32_t whole_quad = (1 << quad) - 1;
 
-// Returns in bit i whether dropout keeps the probability of key `key` + i. Each has its own random
-// number; a random block has four.
+// Sets bit i of the result if dropout keeps the probability of key `key` + i. Each has its own
+// random number; a random block has four.
 template <class C>
 __device__ uint32_t kept_of_quad(const Scores<C>& x, const ScoreRow<C>& row, int64_t key) {
   if (!x.drops) return whole_quad;

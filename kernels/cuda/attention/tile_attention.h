@@ -1,6 +1,6 @@
 // Attention and its gradients on the matrix units, for tensors that fits_tiles() accepts. The
-// results equal the other kernels' up to rounding: scores are sums in f32, and probabilities and
-// slopes of scores are rounded to the tensors' 16 bits before they are multiplied.
+// results equal the other kernels' up to rounding. Scores are sums in f32; probabilities and slopes
+// of scores are rounded to the tensors' 16 bits before products.
 #pragma once
 
 #include "kernels/cuda/attention/choice.h"

@@ -1,15 +1,15 @@
 // Gradients of attention on the matrix units, by the formulae of kernels/attention/backward.cpp, in
-// two kernels without a sum that blocks share.
+// two kernels in which blocks share no sum.
 // - The first has 64 queries to a block, goes through the keys 32 at a time, and computes dq. (With
 //   112 queries an H100 took 83 us a layer instead of 77.)
 // - The second has 64 keys to a block, goes through the queries, 32 or 16 at a time, and computes
-//   dk and dv. Its scores lie across, so that a warp's fragments of them are the left operand of
-//   both products.
+//   dk and dv. Its scores are transposed, so that a warp's fragments of them are the left operand
+//   of both products.
 // Each recomputes the scores: 7 products of tiles instead of 5.
 //
-// Products take 16 FLOPs for a byte of the block's memory, as in tile_forward.cu. For heads above
-// 64 a thread has no registers to keep its own rows; then it is 12 in the first kernel, and 11 in
-// the second.
+// Products do 16 FLOPs per byte of the block's memory, as in tile_forward.cu. For heads above 64 a
+// thread cannot keep its rows in registers; then it is 12 in the first kernel, and 11 in the
+// second.
 #include "kernels/cuda/attention/tile_attention.h"
 #include "kernels/cuda/attention/tile_scores.cuh"
 #include "kernels/launch/workspace.h"
@@ -18,17 +18,18 @@ namespace booster::kernels::BOOSTER_VARIANT {
 namespace tiles {
 namespace {
 
-// Tokens that a block handles at a time: as many as fit a thread's registers.
+// Tokens that a block handles at a time, limited by a thread's registers.
 constexpr int key_step = 32;
 template <int width>
 constexpr int query_step = width == 64 ? 32 : 16;
 
-// Values of a query. log_sum is the logarithm (of base 2) of its sum; infinity for a query that
-// sees no key or is missing, so that its probabilities become 0. delta is the sum of g times out.
+// Values of a query. log_sum is the logarithm (of base 2) of its sum. It is infinity for a missing
+// query or one without visible keys, so that the probabilities become 0. delta is the sum of g
+// times out.
 //
-// There are no registers for log_sum's two parts. In one value, the logarithm of the number of keys
-// is lost next to scores of -1e9. If mask terms hide all keys in this way, the probabilities are 1
-// each, as in PyTorch.
+// There are no registers for log_sum's two parts. A single value loses the logarithm of the number
+// of keys next to scores of -1e9. If mask terms hide all keys in this way, each probability is 1,
+// as in PyTorch.
 struct QueryNumbers {
   float log_sum, delta;
 };
@@ -49,8 +50,8 @@ struct Gradients {
 };
 
 // A block's memory: its own rows of two tensors, and the passing tiles of two others, `step` rows
-// each. If they fit there are two pairs, so that the next one loads while one is computed. The
-// queries' numbers pass with them, if requested and if they fit.
+// each. If there is space, there are two pairs, so that the next one loads during the computation.
+// The queries' numbers pass with them, if requested and if there is space.
 template <class Kind, int step, bool of_queries>
 struct Memory {
   using T = typename Kind::Number;
@@ -130,9 +131,8 @@ struct KeepingAll {
   __device__ float factor(int, int) const { return 1; }
 };
 
-// Turns scores times factor into probabilities after dropout, and products of g v into slopes of
-// the loss by the scores. numbers_of(i, j) returns the numbers of the query of element j of
-// fragment i.
+// Converts scores times factor to probabilities after dropout, and products of g v to slopes of the
+// loss by the scores. numbers_of(i, j) returns the numbers of the query of element j of fragment i.
 template <int fragments, class Keep, class Numbers>
 __device__ void find_slopes(float (&scores)[fragments][4], float (&products)[fragments][4],
                             float factor, const Keep& keep, Numbers&& numbers_of) {
@@ -148,7 +148,7 @@ __device__ void find_slopes(float (&scores)[fragments][4], float (&products)[fra
     }
 }
 
-// Turns products of queries and keys, and of g and v, into probabilities and slopes.
+// Converts products of queries and keys to probabilities, and of g and v to slopes.
 template <bool across, bool plain, int fragments, class Numbers>
 __device__ void finish_slopes(float (&scores)[fragments][4], float (&products)[fragments][4],
                               const Call& call, const TilePlace& at, Numbers&& numbers_of) {

@@ -1,19 +1,19 @@
 // Attention on the matrix units, as in Dao, "FlashAttention-2" (2023). A block has 64 queries, 16
-// to a warp, or 112 if that leaves fewer rows empty (197 tokens are 13 times 16). It goes through
-// the keys 64 at a time (32 for heads above 64). It keeps the sums relative to the best score so
-// far in its fragments; no score reaches memory. While one tile of keys and values is computed, the
-// next one loads. In the last tile, and in a tile that causality partly hides, a warp computes only
-// the parts of 16 keys that it sees.
+// per warp, or 112 if that leaves fewer rows empty (197 tokens are 13 times 16). It processes the
+// keys 64 at a time (32 for heads above 64). It keeps the sums relative to the best score so far in
+// its fragments; no score reaches memory. The next tile of keys and values loads during the
+// computation of one. In the last tile, and in a tile that causality partly hides, a warp computes
+// only the visible parts of 16 keys.
 //
 // The limit, by count, is instructions. A warp needs some 400 for its 16 queries and 64 keys of a
 // head of 64:
 // - 64 are products, which take half as long on the matrix units of an H100;
-// - 200 turn scores into weights, a quarter of them exponentials;
+// - 200 convert scores to weights, a quarter of them exponentials;
 // - the others move operands.
-// Each warp reads a tile from the block's memory for its 16 queries, 16 FLOPs a byte. At its 128
-// bytes a cycle these are 2048 a cycle, half of the units' rate on an H100. A block reads a tile
-// once from the second-level cache, 64 or 112 FLOPs a byte. Dropout draws a number for each score,
-// by 18 integer instructions: more than the rest.
+// Each warp reads a tile from the block's memory for its 16 queries: 16 FLOPs per byte. At 128
+// bytes per cycle that is 2048 FLOPs per cycle, half of the units' rate on an H100. A block reads a
+// tile once from the second-level cache: 64 or 112 FLOPs per byte. Dropout draws a number for each
+// score, by 18 integer instructions: more than everything else.
 #include "kernels/cuda/attention/tile_attention.h"
 #include "kernels/cuda/attention/tile_scores.cuh"
 #include "kernels/numbers/math.h"
@@ -22,10 +22,10 @@ namespace booster::kernels::BOOSTER_VARIANT {
 namespace tiles {
 namespace {
 
-// As many keys as fit a thread's registers next to the sums.
+// Keys at a time, limited by a thread's registers besides the sums.
 template <int width>
 constexpr int keys_at_once = width == 64 ? 64 : 32;
-// Blocks that share a multiprocessor hide each other's waits: as many as the registers allow.
+// Blocks per multiprocessor, which hide each other's waits: as many as the registers allow.
 template <class Kind>
 constexpr int blocks_at_once = Kind::width == 64 && Kind::plain&& Kind::warps == some_warps ? 3 : 2;
 
@@ -39,21 +39,22 @@ __device__ inline float sum_of_row(float mine) {
   return mine;
 }
 
-// A warp's state of its queries. For each of the lane's two: the best score so far, in units of log
-// 2, and the sum of the probabilities of this lane's keys, relative to it.
+// A warp's state of its queries. For each of the lane's two queries, it has the best score so far,
+// in units of log 2. It also has the sum of the probabilities of this lane's keys, relative to that
+// score.
 template <int width>
 struct Running {
   float best[2] = {-infinity, -infinity}, total[2] = {0, 0};
   Sums<width> sums;
 };
 
-// Turns scores times factor into weights relative to the best score so far, and scales earlier sums
-// down to it. A nan score is never the best, but its weight and the sum become nan.
+// Converts scores times factor to weights relative to the best score so far, and scales earlier
+// sums down accordingly. A nan score is never the best, but its weight and the sum become nan.
 template <int fragments, int width>
 __device__ void weigh(float (&scores)[fragments][4], float factor, Running<width>& running) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int x = half * 2, y = x + 1;  // two sums and maxima at once wait less for each other
+    const int x = half * 2, y = x + 1;  // two sums and maxima in parallel wait less for each other
     float most_x = scores[0][x], most_y = scores[0][y];
 #pragma unroll
     for (int i = 1; i < fragments; ++i) {
@@ -103,7 +104,7 @@ __device__ void add_keys(Running<width>& running, const LeftRows<T, width, true>
   add_product<width, columns>(running.sums, weights, values);
 }
 
-// Stores the two parts of the logarithm of a query's sum, each query by another lane.
+// Stores the two parts of the logarithm of each query's sum, by a different lane per query.
 template <int warps, int width>
 __device__ void store_log_sums(const Running<width>& running, const float (&totals)[2],
                                const Call& call, const BlockPlace<warps>& place) {

@@ -1,5 +1,5 @@
 // The scores of a tile: hiding, mask terms and dropout. A warp has 16 rows of them in fragments.
-// Rows are queries and columns keys, or ("across") the other way round.
+// Rows are queries and columns keys, or ("across") vice versa.
 #pragma once
 
 #include "kernels/attention/log_2.h"
@@ -59,7 +59,7 @@ struct Dropout {
         drops(p > 0) {}
 };
 
-// The arguments that all blocks share.
+// The arguments shared by all blocks.
 struct Call {
   Tokens q, k, v, out;
   float* log_sum;
@@ -91,7 +91,7 @@ struct Call {
         dropout(dropout, position) {}
 
   bool in_packs() const { return q.in_packs && k.in_packs && v.in_packs && out.in_packs; }
-  // Returns the number of keys that queries before `end` see.
+  // Returns the number of keys visible to queries before `end`.
   __device__ int visible_keys(int end) const { return causal && end < keys ? end : keys; }
   // Returns a query's number among the queries of all heads.
   __device__ int64_t row(int batch, int head, int query) const {
@@ -115,8 +115,8 @@ struct Kind {
 
 // A block has the rows of 4 or 7 warps.
 constexpr int some_warps = 4, more_warps = 7;
-// Returns whether blocks of more warps, which reread other operands less often, leave no more rows
-// empty.
+// Returns true if blocks of more warps leave no more rows empty. Such blocks reread other operands
+// less often.
 inline bool wants_more_warps(int tokens) {
   const auto rows = [=](int warps) {
     const int of_block = warps * rows_per_warp;
@@ -135,7 +135,7 @@ void visit_number(const Call& call, bool plain, int tokens, Body&& body) {
   else
     plain ? body(Kind<T, 128, some_warps, true>{}) : body(Kind<T, 128, some_warps, false>{});
 }
-// Calls body with the kind of a call's kernel whose blocks share `tokens` of each head. `whole`:
+// Calls body with the kind of kernel for a call whose blocks share `tokens` of each head. `whole`:
 // all its tensors' rows are whole packs.
 template <bool may_have_more_warps, class Body>
 void visit_kinds(const Call& call, DType dtype, bool whole, int tokens, Body&& body) {
@@ -155,7 +155,8 @@ struct BlockPlace {
   int first;
   bool warp_has_tokens;  // false for some warps of a head's last block, which idle
 
-  // Block numbers are below 2^31, and 32-bit divisions are far cheaper.
+  // Finds the block's work by 32-bit divisions, which are far cheaper: block numbers are below
+  // 2^31.
   __device__ BlockPlace(const Call& call, int64_t block, int tokens) {
     const unsigned of_head = (tokens + rows - 1) / rows;
     const unsigned number = static_cast<unsigned>(block), all_heads = number / of_head;
@@ -210,7 +211,8 @@ __device__ void add_terms(float (&scores)[fragments][4], float factor, const Cal
   });
 }
 
-// Sets scores of hidden and missing keys to -infinity. Across, rows of missing keys are not stored.
+// Sets scores of hidden and missing keys to -infinity. With "across", rows of missing keys are not
+// stored.
 template <bool across, int fragments>
 __device__ void hide(float (&scores)[fragments][4], const Call& call, const TilePlace& at) {
   constexpr int tile_keys = across ? rows_per_warp : fragments * 8;
@@ -221,7 +223,7 @@ __device__ void hide(float (&scores)[fragments][4], const Call& call, const Tile
   });
 }
 
-// Turns products of rows into scores with the mask's terms, and -infinity for hidden and missing
+// Converts products of rows to scores with the mask's terms, and -infinity for hidden and missing
 // keys. Returns a positive factor that still converts them to units of log 2. The code that
 // computes a score's exponential multiplies and subtracts in one step.
 template <bool across, bool plain, int fragments>
@@ -236,7 +238,7 @@ __device__ float finish_scores(float (&scores)[fragments][4], const Call& call,
         add_terms<across, __typeof__(*type)>(scores, factor, call, at);
       });
     factor = 1;
-  } else if (!(factor > 0)) {  // it would invert the order of scores, or hide nothing
+  } else if (!(factor > 0)) {  // it would invert the order of scores, or hide none
     for_each_score<across>(scores, at, [&](float& score, int, int) { score *= factor; });
     factor = 1;
   }
@@ -244,8 +246,8 @@ __device__ float finish_scores(float (&scores)[fragments][4], const Call& call,
   return factor;
 }
 
-// Returns in bit i whether the probability with random number first + i is kept. `count` is 8, 16
-// or 32.
+// Sets bit i of the result if the probability with random number first + i is kept. `count` is 8,
+// 16 or 32.
 template <int count>
 __device__ uint32_t kept_bits(const Dropout& dropout, int64_t first) {
   uint64_t bits = 0;
@@ -259,8 +261,8 @@ __device__ uint32_t kept_bits(const Dropout& dropout, int64_t first) {
   return static_cast<uint32_t>(bits >> (first % 4)) & (0xFFFFFFFFu >> (32 - count));
 }
 
-// Which of a tile's probabilities dropout keeps. Each lane draws the random numbers of a part of
-// the warp's scores, so that none is drawn twice. The lanes exchange them by shuffles.
+// The probabilities of a tile that dropout keeps. Each lane draws the random numbers for a part of
+// the warp's scores, so that no number is drawn twice. The lanes exchange them by shuffles.
 template <bool across, int columns>
 class Keeping;
 

@@ -1,4 +1,4 @@
-// The CUDA module's NCCL functions; a null address in a module built without NCCL's header.
+// The CUDA module's NCCL functions; null in a module built without NCCL's header.
 #pragma once
 
 #include "kernels/device/communicator.h"

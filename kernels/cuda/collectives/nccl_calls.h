@@ -1,4 +1,4 @@
-// The calls of NCCL that communicators use, found when the first one connects. None is linked.
+// NCCL's functions for communicators, looked up when the first one connects. None is linked.
 #pragma once
 
 #include <nccl.h>
@@ -29,7 +29,7 @@ struct NcclCalls {
 
 // Returns null if there is no such library, or it lacks one of these.
 const NcclCalls* nccl_calls();
-// Returns why; empty if the library is there.
+// Returns why it is missing; empty if the library was found.
 const std::string& why_no_nccl();
 
 }  // namespace booster::kernels::cuda

@@ -1,6 +1,6 @@
-// NCCL's calls may return before they are done: the communicator is non-blocking, so that a missing
-// rank cannot hold this one in a call. ncclInProgress is a success here, and is_ready() queries the
-// outcome.
+// NCCL's calls may return before they are done. The communicator is non-blocking, so that a missing
+// rank cannot block this one in a call. ncclInProgress is a success here, and is_ready() queries
+// the outcome.
 #include "kernels/cuda/collectives/collectives.h"
 #include "kernels/cuda/collectives/nccl_calls.h"
 #include "kernels/cuda/runtime/call.cuh"
@@ -41,7 +41,7 @@ ncclDataType_t type_of(DType dtype) {
   return types[static_cast<int>(dtype)];
 }
 
-// A bool is a byte of value 0 or 1.
+// Returns NCCL's operation; a bool is a byte of value 0 or 1.
 ncclRedOp_t operation_of(Reduction reduction, DType dtype) {
   if (dtype == DType::boolean)
     return reduction == Reduction::sum || reduction == Reduction::max ? ncclMax : ncclMin;
@@ -99,7 +99,7 @@ class NcclCommunicator final : public Communicator {
  private:
   template <class Call>
   void give(const char* name, Call&& call) {
-    if (!communicator_) fail_run("NCCL: {} on a communicator that was aborted", name);
+    if (!communicator_) fail_run("NCCL: {}: the communicator was aborted", name);
     use(device_);
     require_nccl(call(), name, communicator_);
   }
@@ -115,8 +115,8 @@ class NcclCommunicator final : public Communicator {
 NcclCommunicator::NcclCommunicator(int device, const std::string& id, int rank, int size)
     : device_(device) {
   ncclUniqueId known = {};
-  check(id.size() == sizeof known.internal, "NCCL: an id has {} bytes; want {}", id.size(),
-        sizeof known.internal);
+  check(id.size() == sizeof known.internal, "NCCL: wrong length of an id; got {} bytes, want {}",
+        id.size(), sizeof known.internal);
   std::memcpy(known.internal, id.data(), id.size());
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
@@ -127,7 +127,7 @@ NcclCommunicator::NcclCommunicator(int device, const std::string& id, int rank, 
   CUDA_CALL(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
 }
 
-// Destroying is certain not to block only once all ranks have left; aborting never waits for
+// Destroys or aborts. Destroying may block until all ranks have left; aborting never waits for
 // others. The runtime may already have ended, so it throws nothing.
 NcclCommunicator::~NcclCommunicator() {
   cudaSetDevice(device_);
@@ -171,7 +171,8 @@ void NcclCommunicator::exchange(std::span<const GpuMessage> sent,
   require_nccl(first, "a group of ncclSend and ncclRecv", communicator_);
 }
 
-// Running work still uses the old memory; the runtime waits for it before it frees the memory.
+// Returns memory for reductions. The runtime frees the old memory only when running work no longer
+// uses it.
 void* NcclCommunicator::scratch(size_t bytes) {
   if (bytes <= scratch_bytes_) return scratch_;
   free(device_, std::exchange(scratch_, nullptr));

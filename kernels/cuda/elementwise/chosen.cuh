@@ -1,6 +1,6 @@
 // The rows of elementwise.def as one function of each kind, which selects its row at run time. For
-// f64 and integers, which are rare on a GPU: nvcc takes half a second for each kernel, and each of
-// a hundred rows would need its own.
+// f64 and integers, which are rare on a GPU: nvcc takes half a second for each kernel, and there
+// would be a hundred, one per row.
 #pragma once
 
 #include "kernels/catalogue.h"

@@ -1,7 +1,7 @@
 // Elementwise work in quads: four neighbouring elements that a thread reads and writes with one
 // instruction for each operand (16 bytes of f32, 8 of f16 and bf16). A thread has two quads a
-// block's width apart. So a warp's accesses are dense, two are in flight at once, and a dtype is
-// looked up once for eight elements.
+// block's width apart. A warp's accesses are thus dense, with two in flight, and the dtype is
+// resolved once for eight elements.
 #pragma once
 
 #include "kernels/cuda/pack.cuh"
@@ -15,7 +15,7 @@ inline constexpr int64_t quads_per_block = int64_t(quads_per_thread) * threads_p
 // The elements of a walk that are handled as quads: head, head + 1, ... head + 4 count - 1.
 struct Quads {
   int64_t head = 0;
-  int64_t count = 0;  // 0: the operands do not allow them
+  int64_t count = 0;  // 0: quads are impossible for the operands
   KERNEL_FN int64_t blocks() const { return (count + quads_per_block - 1) / quads_per_block; }
 };
 
@@ -34,7 +34,7 @@ inline bool may_be_quad(DType dtype) {
   return dtype == DType::f32 || is_16_bit(dtype) || dtype == DType::boolean;
 }
 
-// Returns whether operand k (strides in bytes) has aligned quads from element `head` on, or is one
+// Returns true if operand k (strides in bytes) has aligned quads from element `head` on, or is one
 // value for a whole run.
 inline bool has_quads_from(const Walk& walk, int k, int64_t head) {
   const int last = walk.ndim - 1;
@@ -47,7 +47,7 @@ inline bool has_quads_from(const Walk& walk, int k, int64_t head) {
   return all % uint64_t(quad * size) == 0;
 }
 
-// Finds the first head for which all operands are aligned; only a walk of one run may have one.
+// Finds the first head with all operands aligned; only a walk of one run can have one.
 inline Quads quads_of(const Walk& walk, int64_t size) {
   const bool one_run = walk.ndim == 1;
   if (!one_run && walk.shape[walk.ndim - 1] % quad != 0) return {};

@@ -1,7 +1,8 @@
 // Elementwise kernels on a GPU: a thread converts its operands to the compute type and the result
 // back. Dtypes are resolved at run time, so there is one kernel per op and compute type. Dense
-// operands computed in f32 are read and written in quads (dense_map.cuh); other elements, and those
-// before and after the quads, one by one. Copies across dimensions go by tiles (turned_copy.cuh).
+// operands computed in f32 are read and written in quads (dense_map.cuh); other elements, including
+// those before and after the quads, one by one. Copies across dimensions use tiles
+// (turned_copy.cuh).
 #pragma once
 
 #include "kernels/numbers/convert.h"
@@ -16,7 +17,7 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 
 // A walk as a kernel's argument, with strides in bytes. One operand may be a single value in the
-// host's memory (the scalar of a binary op); it is passed by value.
+// host's memory (the scalar of a binary op), passed by value.
 struct DeviceWalk {
   Walk walk;
   int64_t size = 1;
@@ -70,7 +71,8 @@ __device__ void map_element(const DeviceWalk& walk, int64_t i, F f) {
                apply<inputs>(f, [&](int k) { return x[k]; }));
 }
 
-// All loops are unrolled: an array with a variable index would lie in local memory.
+// Maps quads. All loops are unrolled, because an array with a variable index would be in local
+// memory.
 template <int inputs, class F>
 __device__ void map_quads(const DeviceWalk& walk, const Quads& quads, int64_t block, F f) {
   constexpr int operands = inputs + 1;
@@ -97,7 +99,7 @@ __device__ void map_quads(const DeviceWalk& walk, const Quads& quads, int64_t bl
   store_quads(p[0], walk.walk.dtypes[0], y);
 }
 
-// The first blocks handle the quads, the others all other elements.
+// Maps a block's elements: the first blocks handle the quads, the others all other elements.
 template <class C, int inputs, class F>
 __device__ void map_block(const DeviceWalk& walk, const Quads& quads, int64_t block, F f) {
   if constexpr (__is_same(C, float))
@@ -107,7 +109,7 @@ __device__ void map_block(const DeviceWalk& walk, const Quads& quads, int64_t bl
   if (i < walk.size) map_element<C, inputs>(walk, i, f);
 }
 
-// Operand 0 = f(operand 1, ...) of every element, in compute type C.
+// Computes operand 0 = f(operand 1, ...) of every element, in compute type C.
 template <class C, int inputs, class F>
 void map_walk(const DeviceWalk& walk, F f) {
   const Quads quads = __is_same(C, float) ? quads_of(walk.walk, walk.size) : Quads{};

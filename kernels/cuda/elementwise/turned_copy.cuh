@@ -1,6 +1,6 @@
-// Copies between tensors whose neighbours in memory lie along different dimensions, such as a
-// matrix and its transpose, or images in channels-first and channels-last order. They go by tiles
-// in the block's memory, so that both sides are accessed in runs.
+// Copies between tensors that are dense along different dimensions, such as a matrix and its
+// transpose, or images in channels-first and channels-last order. They use tiles in the block's
+// memory, so that both sides are accessed in runs.
 #pragma once
 
 #include "kernels/cuda/elementwise/dense_map.cuh"
@@ -22,7 +22,8 @@ inline int dense_dimension(const Walk& walk, int operand) {
 }
 
 // A walk over two operands, strides in bytes: the first is dense along dimension `to`, the second
-// along `from`. A tile has 4096 elements and is as wide as a short run, such as a few channels.
+// along `from`. A tile has 4096 elements, and the width of a short run if there is one, such as a
+// few channels.
 struct Turn {
   static constexpr int size_bits = 12, most_bits = 6;
   static constexpr int room = (1 << size_bits) + (1 << (size_bits - 2));  // of 4 x 1024, padded
@@ -37,7 +38,7 @@ struct Turn {
     down = (walk.shape[from] + (1 << from_bits) - 1) >> from_bits;
     for (int d = 0; d < walk.ndim; ++d) others *= d == to || d == from ? 1 : walk.shape[d];
   }
-  // Runs of two do not pay.
+  // Returns true if tiles are faster; they are not for runs of two.
   bool is_turn() const {
     return to >= 0 && from >= 0 && to != from && walk.shape[to] > 2 && walk.shape[from] > 2;
   }
@@ -67,8 +68,8 @@ struct Turn {
   }
 };
 
-// Neighbouring threads access neighbours in memory, first of one side and then of the other. All
-// loads of a thread are in flight at once.
+// Copies a tile. Neighbouring threads access neighbours in memory, first of one side and then of
+// the other. All loads of a thread are in flight together.
 __device__ inline void turn_tile(const Turn& turn, int64_t block) {
   constexpr int each = (1 << Turn::size_bits) / threads_per_block;
   SHARED(float, tile, Turn::room);
@@ -115,7 +116,8 @@ __device__ inline void turn_tile(const Turn& turn, int64_t block) {
   });
 }
 
-// Strides in bytes. Returns false, and copies nothing, if the operands are not of this kind.
+// Copies by tiles; strides are in bytes. Returns false, and copies nothing, if the operands are not
+// of this kind.
 inline bool copy_turned(const Walk& walk) {
   if (!may_be_quad(walk.dtypes[0]) || !may_be_quad(walk.dtypes[1])) return false;
   const Turn turn(walk);

@@ -1,6 +1,6 @@
 // Adding by index, in the order of the indices. Positions are sorted by destination. One thread
 // adds all terms of one element, or of four neighbours of a slice, in the compute type, as on the
-// CPU. The indices are trusted: these are the backward passes of the reading kernels, which have
+// CPU. It trusts the indices: these are the backward passes of the reading kernels, which have
 // checked them.
 #include "kernels/catalogue.h"
 #include "kernels/numbers/convert.h"
@@ -19,14 +19,14 @@ struct Addition {
   int64_t n;
   const int64_t* keys;
   const int64_t* order;  // of the positions by key
-  int64_t skipped;       // the key that gets nothing
+  int64_t skipped;       // key that gets no sum
 
   __device__ bool begins_group(int64_t k) const {
     const int64_t key = keys[order[k]];
     return key != skipped && (k == 0 || keys[order[k - 1]] != key);
   }
-  // Loads the sums so far of `size` neighbours, the first at i, and adds the terms at sorted
-  // positions k, k + 1, ... as long as their key is the same.
+  // Loads the sums so far of `size` neighbours, the first at i. Adds the terms at sorted positions
+  // k, k + 1, ... while their key is the same.
   template <class C, int size>
   __device__ void add_group(int64_t k, int64_t o, int64_t i) const {
     constexpr int batch = 4;  // reads in flight at once

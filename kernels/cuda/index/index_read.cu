@@ -15,7 +15,7 @@ struct FirstPosition {
   KERNEL_FN int64_t combine(int64_t a, int64_t b) const { return a < b ? a : b; }
 };
 
-// *bad_index = the position of the first index outside of [0, extent), or -1.
+// Sets *bad_index = the position of the first index outside of [0, extent), or -1.
 const int64_t* find_bad_index(const View& bad_index, const View& index, int64_t extent) {
   const int64_t* indices = index.as<const int64_t>();
   int64_t* bad = bad_index.as<int64_t>();
@@ -40,7 +40,7 @@ int64_t word_size(uint64_t bytes) {
   return size;
 }
 
-// out[o][i] = x[o][index[i]] for slices of `words` words.
+// Sets out[o][i] = x[o][index[i]] for slices of `words` words.
 template <class Word>
 void select_words(const View& out, const int64_t* bad, const View& x, const View& index,
                   const Slices& slices, int64_t words) {

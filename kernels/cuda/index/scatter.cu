@@ -1,5 +1,5 @@
-// Writing by index. Positions are sorted by destination. Of several for one place only the last is
-// written, which is also the one that the CPU writes last.
+// Writing by index. Positions are sorted by destination. If several have the same destination, only
+// the last is written, as on the CPU.
 #include "kernels/catalogue.h"
 #include "kernels/cuda/index/sort.cuh"
 #include "kernels/cuda/index/targets.cuh"

@@ -30,8 +30,8 @@ struct Step {
   }
 };
 
-// Writes to place[digit * threads + thread] the number of the tile's positions before this thread's
-// positions of that digit, if lower digits come first. All threads of the block call it.
+// Sets place[digit * threads + thread] = the number of the tile's positions that come before this
+// thread's positions of that digit, in order of digits. All threads of the block call it.
 __device__ void find_places(const Step& step, int64_t block, int* place) {
   const int thread = static_cast<int>(threadIdx.x);
   for (int digit = 0; digit < digits; ++digit) place[digit * threads_per_block + thread] = 0;
@@ -50,7 +50,7 @@ __device__ void find_places(const Step& step, int64_t block, int* place) {
   __syncthreads();
 }
 
-// counts[digit * tiles + tile] = the number of a tile's positions with the digit
+// Sets counts[digit * tiles + tile] = the number of a tile's positions with the digit.
 void count_digits(const Step& step, int64_t* counts) {
   const int64_t tiles = step.tiles();
   for_each_block(tiles, [=] ON_DEVICE(int64_t block) {
@@ -65,7 +65,7 @@ void count_digits(const Step& step, int64_t* counts) {
   });
 }
 
-// Neighbouring counts that one block adds, some for each thread.
+// Neighbouring counts that one block adds, several per thread.
 constexpr int counts_of_thread = 4, counts_of_block = counts_of_thread * threads_per_block;
 
 // This thread's counts of a block: [begin, end).

@@ -1,5 +1,5 @@
-// Positions in the order of their keys, stable for equal keys: a radix sort that moves only the
-// positions, four bits of the key at a time.
+// Positions in the order of their keys, stable for equal keys. A radix sort moves only the
+// positions, by four bits of the key at a time.
 #pragma once
 
 #include "kernels/launch/workspace.h"
@@ -8,7 +8,7 @@ namespace booster::kernels::BOOSTER_VARIANT {
 
 class SortedPositions {
  public:
-  // The keys (on the device) are in [0, limit). Positions come in the order `start` (null: 0, 1, 2,
+  // Sorts keys (on the device) in [0, limit). Positions begin in the order `start` (null: 0, 1, 2,
   // ...), in which equal keys stay.
   SortedPositions(const int64_t* keys, int64_t n, int64_t limit, const int64_t* start = nullptr);
   const int64_t* data() const { return order_; }

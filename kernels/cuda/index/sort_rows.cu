@@ -1,5 +1,5 @@
-// Sorts the elements of each row: one sort of all positions, by key within row. Keys of 64 bits are
-// sorted by their lower half first, and then by row and upper half.
+// Sorts the elements of each row: one sort of all positions, by key within row. It sorts keys of 64
+// bits first by their lower half, then by row and upper half.
 #include "kernels/catalogue.h"
 #include "kernels/cuda/index/sort.cuh"
 #include "kernels/cuda/space.cuh"

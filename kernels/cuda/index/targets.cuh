@@ -5,7 +5,7 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// targets[i] = the offset in contiguous `out` of the place that element i of `index` names.
+// Sets targets[i] = the offset in contiguous `out` of the destination of element i of `index`.
 inline void write_targets(const View& out, const View& index, int dim, int64_t* targets) {
   const int64_t stride = index.ndim ? out.strides[dim] : 0;
   const Space space = space_without(out, index, dim);

@@ -1,5 +1,5 @@
 // The module's table. A kernel without a CUDA source in kernels/meson.build has an undefined weak
-// symbol and so a null entry, which raises an error that names it.
+// symbol. Its entry is therefore null, and a call throws an error that names it.
 #include "kernels/device/module_table.h"
 
 #include "kernels/cuda/collectives/collectives.h"

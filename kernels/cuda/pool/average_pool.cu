@@ -63,7 +63,7 @@ __device__ C sum_of_window(const T* x, const Plane& in, const Range& rows, const
   return sum;
 }
 
-// With lanes = 32 each window has a warp.
+// Averages windows; with lanes = 32 each window has a warp.
 void average(const View& y, const View& x, const Windows& windows) {
   const int64_t lanes = windows.area() < 64 ? 1 : warp_size;
   for_each_item(y.size() * lanes, [=] ON_DEVICE(int64_t item) {

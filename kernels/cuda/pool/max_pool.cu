@@ -1,6 +1,6 @@
-// Maxima of windows. In the backward pass, each element of dx searches those lines of g that could
-// have its position among their maxima. It adds what it finds in the order of g. No two threads add
-// to one place, and the sums equal the CPU's. The positions themselves show which lines these are,
+// Maxima of windows. In the backward pass, each element of dx searches the lines of g that could
+// have their maxima at its position. It adds their gradients in the order of g. No two threads add
+// to one place, and the sums equal the CPU's. The positions of the maxima determine these lines,
 // since the call does not give the windows.
 #include "kernels/catalogue.h"
 #include "kernels/cuda/pool/plane.cuh"
@@ -22,8 +22,8 @@ KERNEL_FN Range range_of(const Window2d& window, int axis, int64_t i, int64_t n)
   return {start + steps_to_zero(start, step) * step, smaller(stop, n), 0};
 }
 
-// Returns the offset in the plane of the largest element, the first of equals; a nan counts as the
-// largest.
+// Returns the offset in the plane of the largest element, the first of equal ones; a nan counts as
+// the largest.
 template <class C, class T>
 __device__ int64_t largest_of(const T* x, const Plane& in, const Window2d& window,
                               const Range& rows, const Range& columns) {
@@ -44,14 +44,15 @@ __device__ int64_t largest_of(const T* x, const Plane& in, const Window2d& windo
 struct Lines {
   Plane out, in;
   KERNEL_FN static int64_t lines(const Plane& plane) { return plane.height + plane.width; }
-  // Returns line i of all: rows have numbers below height, columns follow.
+  // Returns line i of all lines: rows come first, then columns.
   KERNEL_FN static Place line_of(const Plane& plane, int64_t i) {
     const int64_t p = quotient(i, lines(plane));
     return {p, i - p * lines(plane), 0};
   }
 };
 
-// spans[line of g] = the first and one after the last row (column) of dx in which it has maxima.
+// Sets spans[line of g] = the first row (column) of dx in which it has maxima, and the one after
+// the last.
 void find_spans(const Lines& lines, int64_t planes, const int64_t* index, Range* spans) {
   for_each_item(planes * Lines::lines(lines.out), [=] ON_DEVICE(int64_t i) {
     const Plane out = lines.out;
@@ -70,7 +71,7 @@ void find_spans(const Lines& lines, int64_t planes, const int64_t* index, Range*
   });
 }
 
-// sources[line of dx] = the lines of g between the first and the last whose span contains it.
+// Sets sources[line of dx] = the lines of g from the first to the last whose span contains it.
 void find_sources(const Lines& lines, int64_t planes, const Range* spans, Range* sources) {
   for_each_item(planes * Lines::lines(lines.in), [=] ON_DEVICE(int64_t i) {
     const Place line = Lines::line_of(lines.in, i);

@@ -1,4 +1,4 @@
-// The calls of cuBLASLt that matrix products use, found when the first product is computed.
+// cuBLASLt's functions for matrix products, looked up at the first product.
 #pragma once
 
 #include <cublasLt.h>
@@ -26,7 +26,7 @@ struct BlasLt {
 
 // Returns null if there is no such library, or it lacks one of these.
 const BlasLt* blas_lt();
-// Returns why; empty if the library is there.
+// Returns why it is missing; empty if the library was found.
 const std::string& why_no_blas_lt();
 // Throws if the status is not success; `call` names its origin.
 void require_blas(cublasStatus_t status, const char* call);

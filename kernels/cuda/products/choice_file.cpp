@@ -30,7 +30,7 @@ std::string sum_of(const std::string& text) {
   return fmt::format("{:016x}", sum);
 }
 
-// Keeps other processes from adding at the same time; does not wait long for a stopped process.
+// Prevents other processes from adding at the same time; does not wait long for a stopped process.
 class Lock {
  public:
   explicit Lock(const std::string& path)
@@ -98,7 +98,7 @@ std::optional<ChoiceFile::Choices> ChoiceFile::read(std::string& why) const {
     return {};
   }
   if (subject == subject_) return choices;
-  why = fmt::format("it is for something else; got {}, want {}", subject, subject_);
+  why = fmt::format("it has another subject; got {}, want {}", subject, subject_);
   return {};
 }
 
@@ -126,7 +126,7 @@ int ChoiceFile::add(const std::string& product, int choice) {
   Choices choices = read(why).value_or(Choices());
   const auto [place, is_new] = choices.emplace(product, choice);
   if (is_new && !write(choices) && !std::exchange(is_told_, true))
-    warn(fmt::format("booster: the algorithms of matrix products are not kept in {}: {}", path_,
+    warn(fmt::format("booster: cannot keep the algorithms of matrix products in {}: {}", path_,
                      std::strerror(errno)));
   return place->second;
 }

@@ -7,7 +7,7 @@
 //   end 8d1f4c60a1b2c3d4                           FNV-1a of all that comes before
 //
 // It is always replaced as a whole (written to a temporary file, fsynced, renamed), so that readers
-// never see a partial file. For one thread; processes may use the same file at once.
+// never see a partial file. For one thread; several processes may use the same file.
 #pragma once
 
 #include <map>
@@ -22,8 +22,8 @@ class ChoiceFile {
 
   ChoiceFile(std::string path, std::string subject);
 
-  // Returns nothing if there is no such file (`absent`), or if it is damaged or of another subject;
-  // `why` then gives the reason.
+  // Reads the file. Returns nothing if it does not exist (`absent`), or if it is damaged or has
+  // another subject; `why` then holds the reason.
   static constexpr const char* absent = "there is no such file";
   std::optional<Choices> read(std::string& why) const;
   // Adds the choice, creating folders and file. Returns the valid choice: an earlier process's, if

@@ -1,5 +1,5 @@
-// Convolutions on a GPU: of patches as products of matrices, others by cuDNN, or as products of
-// tiles that gather their operands in place, for every dtype, any strides and groups.
+// Convolutions on a GPU: of patches as products of matrices, and others by cuDNN. Without it,
+// products of tiles gather their operands in place, for every dtype, any strides and groups.
 #include "kernels/catalogue.h"
 #include "kernels/cuda/products/library_convolution.h"
 #include "kernels/cuda/products/patch_convolution.h"
@@ -98,8 +98,7 @@ struct TurnedFilters {
     return element<C>(weight, batch % s.groups * s.features + tap.channel, channel, tap.i, tap.j);
   }
 };
-// The gradient at the output's position for which a tap reads a position of the image, if there is
-// one.
+// The gradient at the output position whose tap reads a position of the image, if there is one.
 template <class C>
 struct Meetings {
   View g;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t most_workspace_bytes = size_t{512} << 20;
 
-// One for each device, for all threads: setting its stream and calling it must not be separated.
+// One handle for each device, for all threads. A lock covers setting its stream and the call.
 struct Handle {
   std::once_flag created;
   std::mutex mutex;
@@ -26,14 +26,14 @@ Handle& shared_handle() {
     const cudnnStatus_t status = cudnn()->create(&shared.handle);
     if (status == CUDNN_STATUS_SUCCESS) return;
     shared.handle = nullptr;
-    warn(std::string("booster: slow convolutions on GPUs, cuDNN does not start: ") +
+    warn(std::string("booster: slow convolutions on GPUs because cuDNN does not start: ") +
          cudnn()->error_text(status));
   });
   return shared;
 }
 
-// Algorithms whose sums have a fixed order, and are sums of products: no Winograd and no FFT, which
-// round at other points. The first that the library accepts is used.
+// Returns algorithms with sums of products in a fixed order: no Winograd and no FFT, which round at
+// other points. The first one that the library accepts is used.
 std::span<const int> algorithms(ConvolutionPass pass) {
   static constexpr int forward[] = {CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
                                     CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM};
@@ -85,7 +85,7 @@ bool is_refusal(cudnnStatus_t status) {
 bool has_cudnn() {
   static const bool found = [] {
     if (!cudnn())
-      warn("booster: slow convolutions on GPUs, cuDNN was not found: " + why_no_cudnn());
+      warn("booster: slow convolutions on GPUs because cuDNN was not found: " + why_no_cudnn());
     return cudnn() != nullptr;
   }();
   return found && shared_handle().handle;

@@ -1,5 +1,5 @@
 // cuDNN's algorithm for a convolution of given dtype, sizes and layout, or for one of its
-// gradients; found once and kept.
+// gradients; chosen once and kept.
 #pragma once
 
 #include "kernels/cuda/products/cudnn_calls.h"
@@ -32,8 +32,7 @@ class ConvolutionPlan {
   // Returns false if the library refuses this convolution.
   bool is_possible() const { return is_possible_; }
   // Computes the pass's result from the other two, and adds beta times its old value, on the stream
-  // in use. Returns false, and the plan is not possible from then on, if the library refuses it
-  // only now.
+  // in use. Returns false if the library refuses it now; the plan is then no longer possible.
   bool run(void* x, void* weight, void* y, float beta);
 
  private:
@@ -52,7 +51,7 @@ class ConvolutionPlan {
   bool is_possible_ = false;
 };
 
-// Returns whether the device in use has a usable cuDNN. If not, warns once per program.
+// Returns true if the device in use has a usable cuDNN. If not, warns once per program.
 bool has_cudnn();
 
 }  // namespace booster::kernels::cuda

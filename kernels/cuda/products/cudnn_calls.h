@@ -1,6 +1,5 @@
-// The calls of cuDNN that convolutions use, found when the first convolution is computed. They are
-// the calls with descriptors, which name the algorithm: cuDNN's newer graphs would choose by
-// heuristics.
+// cuDNN's functions for convolutions, looked up at the first convolution. They are the functions
+// with descriptors, which name the algorithm. cuDNN's newer graphs would choose by heuristics.
 #pragma once
 
 #include <cudnn.h>
@@ -35,7 +34,7 @@ struct Cudnn {
 
 // Returns null if there is no such library, or it lacks one of these.
 const Cudnn* cudnn();
-// Returns why; empty if the library is there.
+// Returns why it is missing; empty if the library was found.
 const std::string& why_no_cudnn();
 // Throws if the status is not success; `call` names its origin.
 void require_cudnn(cudnnStatus_t status, const char* call);

@@ -24,7 +24,7 @@ struct Codes {
   int64_t padded_depth() const {
     return (depth() + fp8_alignment - 1) / fp8_alignment * fp8_alignment;
   }
-  // Returns whether the library can read them in place.
+  // Returns true if the library can read them in place.
   bool is_ready() const {
     return view.contiguous() && depth() == padded_depth() &&
            reinterpret_cast<uintptr_t>(view.data) % fp8_alignment == 0;
@@ -60,8 +60,8 @@ struct Square {
   }
 };
 
-// For codes of four sides in one word: a thread has four such words at four depths, and writes 16
-// codes of one side.
+// Transposes words with codes of four sides: a thread has four such words at four depths, and
+// writes 16 codes of one side.
 __device__ inline void turn_words(uint8_t* to, const uint8_t* from, const Turning& of, int64_t side,
                                   int64_t first) {
   constexpr int words = tile_codes / 4, stride = words + 1;
@@ -101,7 +101,8 @@ __device__ inline void turn_codes(uint8_t* to, const uint8_t* from, const Turnin
   });
 }
 
-// Pads the depth with the code of 0. Both sides of a copy are accessed in runs.
+// Copies transposed codes; pads the depth with the code of 0. Both sides of a copy are accessed in
+// runs.
 void copy_turned(uint8_t* to, const Codes& codes) {
   const auto* from = codes.view.as<uint8_t>();
   const Turning of = {codes.sides(), codes.depth(), codes.padded_depth()};
@@ -154,7 +155,7 @@ void multiply_decoded(const View& sums, const Codes& a, const Codes& b) {
 
 }  // namespace
 
-// A bias of another dtype than y's is added to the f32 sums.
+// Multiplies codes. Adds a bias of another dtype than y's to the f32 sums.
 void fp8_matmul(View y, View a, Fp8Format format_a, View b, Fp8Format format_b, View bias,
                 const float* inverse_a, const float* inverse_b) {
   const Codes left = {a, format_a, inverse_a}, right = {transposed_codes(b), format_b, inverse_b};

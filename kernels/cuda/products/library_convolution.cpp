@@ -1,10 +1,10 @@
-// Matrix units need adjacent channels, so 16-bit dtypes and TF32 go to cuDNN as (n, h, w, c), and
-// tensors in another order are copied. Strict f32 goes in place, as (n, c, h, w). If the library
+// Matrix units need adjacent channels, so cuDNN gets 16-bit dtypes and TF32 as (n, h, w, c);
+// tensors in another order are copied. It gets strict f32 in place, as (n, c, h, w). If the library
 // refuses the first layout, the other one is tried.
 //
-// A bias is written to y before the convolution adds to it (beta = 1), so that its sum is rounded
-// once, whatever the algorithm. An f32 gradient of a 16-bit weight is computed from f32 copies:
-// TF32 represents every f16 and bf16, so the matrix units' products stay exact.
+// A bias is written to y before the convolution adds to it (beta = 1), so that any algorithm rounds
+// the sum once. An f32 gradient of a 16-bit weight is computed from f32 copies: TF32 represents
+// every f16 and bf16, so the matrix units' products stay exact.
 #include "kernels/cuda/products/library_convolution.h"
 
 #include "kernels/cuda/products/convolution_plan.h"
@@ -26,7 +26,7 @@ void copy(View out, View in);  // kernels/elementwise/elementwise.cpp
 
 namespace {
 
-constexpr uintptr_t alignment = 16;  // cuDNN's matrix units read that many bytes at once
+constexpr uintptr_t alignment = 16;  // cuDNN's matrix units read this many bytes at once
 
 // A tensor in the layout and the dtype in which cuDNN computes: itself, or a copy.
 class Arranged {
@@ -63,7 +63,8 @@ std::array<int, 2> pair(const int64_t (&two)[2]) {
   return {static_cast<int>(two[0]), static_cast<int>(two[1])};
 }
 
-// cuDNN counts in int, and requires the sizes that it would compute itself.
+// Returns true if cuDNN supports the sizes: it counts in int, and requires the sizes that it would
+// compute itself.
 bool has_sizes_for(const View& x, const View& weight, const View& y, const Window2d& window) {
   constexpr int64_t most = std::numeric_limits<int>::max();
   for (const View* view : {&x, &weight, &y})
@@ -84,13 +85,14 @@ ConvolutionPlan& plan_for(const ConvolutionKey& key) {
   return plans.emplace(key, ConvolutionPlan(key)).first->second;
 }
 
-// A model with many such convolutions trains many times slower, and nothing else reveals it.
+// Warns once, because a model with many such convolutions trains many times slower without another
+// sign.
 void tell_of_refusal(const ConvolutionKey& key) {
   static std::atomic_flag told;
   if (told.test_and_set()) return;
   warn(
-      fmt::format("booster: slow convolutions on the GPU, cuDNN refuses some; the first is {} of "
-                  "{} images ({}, {}, {}) with filters ({}, {}, {}, {}) in {} groups",
+      fmt::format("booster: slow convolutions on the GPU because cuDNN refuses some; the first is "
+                  "{} of {} images ({}, {}, {}) with filters ({}, {}, {}, {}) in {} groups",
                   name_of(key.dtype), key.x[0], key.x[1], key.x[2], key.x[3], key.weight[0],
                   key.weight[1], key.weight[2], key.weight[3], key.groups));
 }

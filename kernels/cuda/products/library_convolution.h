@@ -16,7 +16,7 @@ bool library_convolution(ConvolutionPass pass, const View& x, const View& weight
 
 // Returns the library's version in its own format; 0 if there is none.
 size_t convolution_library_version();
-// Returns why there is none; empty if there is one.
+// Returns why there is no library; empty if there is one.
 const std::string& why_no_convolution_library();
 
 }  // namespace booster::kernels::cuda

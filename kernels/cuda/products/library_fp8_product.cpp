@@ -1,6 +1,6 @@
-// The library requires the first factor transposed and the second in place, both column-major; this
-// is how the factors of y^T = b a^T lie. It multiplies e5m2 with e4m3, either way, and e4m3 with
-// itself.
+// The library requires the first factor transposed and the second in place, both column-major. The
+// factors of y^T = b a^T have this form. It multiplies e5m2 with e4m3, in either order, and e4m3
+// with itself.
 #include "kernels/cuda/products/library_fp8_product.h"
 
 #include "kernels/cuda/products/product_plan.h"
@@ -40,7 +40,8 @@ std::optional<StoredMatrix> stored_result(const View& y) {
                       .alignment = alignment_of(y.data)};
 }
 
-// Not documented, but an H100's kernels fail at run time with other addresses.
+// Returns true for an aligned address. This is not documented, but an H100's kernels fail at run
+// time with other addresses.
 bool allows_scale(const float* scale) {
   return reinterpret_cast<uintptr_t>(scale) % fp8_alignment == 0;
 }

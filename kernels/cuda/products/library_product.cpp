@@ -23,7 +23,7 @@ struct Batch {
     rows = view.shape[first], columns = view.shape[first + 1];
     row_stride = rows == 1 ? std::max<int64_t>(columns, 1) : view.strides[first];
     column_stride = columns == 1 ? 1 : view.strides[first + 1];
-    // A single row may also serve as a column.
+    // A single row may also be a column.
     if (rows == 1 && column_stride != 1) row_stride = 1;
   }
   bool lies_by_rows() const { return column_stride == 1 && row_stride >= columns; }
@@ -62,7 +62,7 @@ bool has_way_for(const StoredMatrix& left, const StoredMatrix& right, const Stor
          (result.type == left.type || (is_16_bit && result.type == CUDA_R_32F));
 }
 
-// The library takes a bias in the result's dtype only.
+// Returns true if the bias can be added; the library takes it only in the result's dtype.
 bool has_way_for_bias(const View& bias, const View& out) {
   return bias.dtype == out.dtype && bias.strides[0] == 1;
 }

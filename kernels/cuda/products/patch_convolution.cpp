@@ -1,5 +1,5 @@
 // The windows are copied into rows, which costs a pass over the image. Channels-last results and
-// gradients are matrices in place, others are copied.
+// gradients are used as matrices in place; others are copied.
 #include "kernels/cuda/products/patch_convolution.h"
 
 #include "kernels/arguments/convolution.h"

@@ -7,14 +7,14 @@
 
 namespace booster::kernels::cuda {
 
-// Returns whether windows are adjacent (are_patches), and filters are dense.
+// Returns true if windows are adjacent (are_patches), and filters are dense.
 bool is_patchwise(const View& weight, const Window2d& window);
 
 void patch_convolution(const View& y, const View& x, const View& weight, const View& bias,
                        const Window2d& window);
 void patch_convolution_input(const View& dx, const View& g, const View& weight,
                              const Window2d& window);
-// `dbias` may be absent.
+// Computes the weight's gradient; `dbias` may be absent.
 void patch_convolution_weight(const View& dweight, const View& dbias, const View& g, const View& x,
                               const Window2d& window);
 

@@ -53,7 +53,7 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
                "cublasLtMatmulPreferenceSetAttribute");
 }
 
-// One for each device, for all threads.
+// Returns the handle of the device in use, shared by all threads.
 cublasLtHandle_t handle() {
   static std::once_flag created[most_devices];
   static cublasLtHandle_t handles[most_devices];  // never destroyed: the library may end first
@@ -83,11 +83,13 @@ size_t bytes_of(const StoredMatrix& matrix, int32_t batches) {
   return static_cast<size_t>(elements) * (is_wide ? 8 : is_f32 ? 4 : 2);
 }
 
-// Without it a model trains many times slower on a GPU, and nothing else reveals it.
+// Returns true if the library exists. If not, warns once: a model trains many times slower on a GPU
+// without another sign.
 bool has_library() {
   static const bool has = [] {
     if (!blas_lt())
-      warn("booster: slow matrix products on GPUs, cuBLASLt was not found: " + why_no_blas_lt());
+      warn("booster: slow matrix products on GPUs because cuBLASLt was not found: " +
+           why_no_blas_lt());
     return blas_lt() != nullptr;
   }();
   return has;
@@ -120,7 +122,7 @@ ProductPlan* plan_for(const ProductKey& key) {
   if (!has_library()) return nullptr;
   auto known = plans.find(key);
   if (known == plans.end()) {
-    refuse_in_recording("a product of matrices is prepared");
+    refuse_in_recording("the preparation of a matrix product");
     known = plans.emplace(key, ProductPlan(key)).first;
   }
   return known->second.is_possible() ? &known->second : nullptr;
@@ -161,9 +163,9 @@ ProductPlan::ProductPlan(const ProductKey& key)
   take_chosen(key);
 }
 
-// Blocks that share a sum may each write a part of it in f32; the parts are then added in one
-// order. Otherwise a gradient of a small weight from many rows has too few tiles for a GPU. Parts
-// that are added in arrival order, or are rounded to 16 bits, are not allowed.
+// Finds algorithms. Blocks that share a sum may each write a part of it in f32; the parts are then
+// added in one order. Otherwise a gradient of a small weight from many rows has too few tiles for a
+// GPU. Parts that are added in arrival order, or rounded to 16 bits, are not allowed.
 void ProductPlan::find_algorithms(const ProductKey& key) {
   cublasLtMatmulPreference_t made = nullptr;
   require_blas(blas_lt()->create_preference(&made), "cublasLtMatmulPreferenceCreate");
@@ -185,7 +187,7 @@ void ProductPlan::find_algorithms(const ProductKey& key) {
     if (proposed[i].state == CUBLAS_STATUS_SUCCESS) algorithms_.push_back(proposed[i]);
 }
 
-// A number without an algorithm of the library means the library's estimate.
+// Takes an algorithm by its number. For an unknown number it takes the library's estimate.
 void ProductPlan::take(int choice) {
   const auto number = static_cast<size_t>(choice);
   chosen_ = number < algorithms_.size() ? number : 0;
@@ -214,8 +216,8 @@ cublasStatus_t ProductPlan::start(const cublasLtMatmulHeuristicResult_t& algorit
                              algorithm.workspaceSize, current_stream());
 }
 
-// Timed runs write their results elsewhere, since the result may be one to add to. If the device
-// has no memory for that, the library's estimate is used.
+// Chooses by timed runs, which write to other memory, since a product may add to its result. If the
+// device lacks memory for that, it uses the library's estimate.
 void ProductPlan::choose(const ProductTensors& tensors) {
   const int device = current_device();
   const std::unique_ptr<void, std::function<void(void*)>> room(
@@ -234,8 +236,8 @@ void ProductPlan::drop_chosen() {
   static std::atomic_flag told;
   if (!told.test_and_set())
     warn(
-        "booster: cuBLASLt refuses a way to compute a product that it has proposed; another is "
-        "taken");
+        "booster: cuBLASLt refuses an algorithm that it has proposed for a product; using another "
+        "one");
   algorithms_.erase(algorithms_.begin() + static_cast<std::ptrdiff_t>(chosen_));
   chosen_ = 0;
 }

@@ -1,4 +1,4 @@
-// cuBLASLt's algorithm for a product of given dtypes, sizes and layouts; found once and kept.
+// cuBLASLt's algorithm for a product of given dtypes, sizes and layouts; chosen once and kept.
 #pragma once
 
 #include "kernels/arguments/view.h"
@@ -13,7 +13,7 @@
 
 namespace booster::kernels::cuda {
 
-// A matrix as cuBLASLt sees it, column-major: element (i, j) lies at i + j * leading.
+// A matrix in cuBLASLt's form, column-major: element (i, j) is at i + j * leading.
 struct StoredMatrix {
   cudaDataType type;
   bool is_transposed;  // when the product uses it
@@ -31,7 +31,7 @@ struct ProductKey {
   auto operator<=>(const ProductKey&) const = default;
 };
 
-// The factors of the 8-bit floats: one f32 each on the device; null: 1.
+// The scale factors of the 8-bit floats: one f32 each on the device; null: 1.
 struct ProductScales {
   const float *left = nullptr, *right = nullptr;
 };
@@ -51,9 +51,9 @@ class ProductPlan {
 
   // Returns false if the library refuses this product.
   bool is_possible() const { return !algorithms_.empty(); }
-  // result = left right + beta * result + bias, on the stream in use. The first run may time
-  // several algorithms (tuning.h). Returns false, and computes nothing, if the library refuses all
-  // its proposals; the plan is not possible any more then.
+  // Computes result = left right + beta * result + bias, on the stream in use. The first run may
+  // time several algorithms (tuning.h). Returns false, and computes nothing, if the library refuses
+  // all its proposals; the plan is then no longer possible.
   bool run(const ProductTensors& tensors, double beta);
 
  private:
@@ -80,15 +80,15 @@ class ProductPlan {
   bool has_bias_, has_scales_;
 };
 
-// Returns the plan for a product, made once by each thread. Null if the library refuses the
-// product, or if there is no library, about which the program warns once.
+// Returns the plan for a product, made once by each thread. Returns null if the library refuses the
+// product, or if there is no library; then it warns once.
 ProductPlan* plan_for(const ProductKey& key);
 
 std::optional<cudaDataType> type_of(DType dtype);
 // Returns the alignment of an address, in bytes; 256 at most.
 uint32_t alignment_of(const void* data);
 
-// Returns whether BOOSTER_TF32=1: f32 products then round their operands to TF32's 11 bits, and run
+// Returns true if BOOSTER_TF32=1. f32 products then round their operands to TF32's 11 bits, and run
 // on matrix units.
 bool allows_tf32();
 

@@ -1,5 +1,5 @@
 // Products of matrices given by functions, in tiles of the block's memory: for every dtype, layout
-// and gather. Each sum runs over k in order, whatever the sizes.
+// and gather. Each sum runs over k in order for all sizes.
 #pragma once
 
 #include "kernels/numbers/convert.h"

@@ -21,7 +21,8 @@ namespace {
 constexpr int proposed = 8;
 constexpr int timings = 5;
 
-// Every launcher known to the library sets its number of processes (parallel/launch.cpp).
+// Returns true if there are several ranks. Every launcher known to the library sets its number of
+// processes (parallel/launch.cpp).
 bool has_other_ranks() {
   for (const char* name : {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"})
     if (environment::number(name, 1) > 1) return true;
@@ -34,8 +35,8 @@ Way find_way() {
   if (!environment::flag("BOOSTER_TUNE_PRODUCTS")) return Way::off;
   if (!has_other_ranks()) return Way::timed;
   warn(
-      "booster: BOOSTER_TUNE_PRODUCTS=1 is for one process, whose choices all ranks then take with "
-      "BOOSTER_TUNED_PRODUCTS=FILE; got several ranks, which time nothing");
+      "booster: BOOSTER_TUNE_PRODUCTS=1 supports only one process; got several ranks, which do not "
+      "time products; want BOOSTER_TUNED_PRODUCTS=FILE with the choices of one process");
   return Way::off;
 }
 Way way() {
@@ -50,7 +51,7 @@ std::string cache_folder() {
   return home.empty() ? "" : home + "/.cache/booster";
 }
 
-// The meaning of algorithm numbers depends on all of this.
+// Returns everything that the meaning of algorithm numbers depends on.
 std::string subject_of_device() {
   cudaDeviceProp device = {};
   CUDA_CALL(cudaGetDeviceProperties(&device, current_device()));
@@ -82,7 +83,7 @@ struct Table {
     else if (way() == Way::given)
       fail("BOOSTER_TUNED_PRODUCTS: {} cannot be used: {}", file.path(), why);
     else if (why != ChoiceFile::absent)
-      warn(fmt::format("booster: {} is written anew: {}", file.path(), why));
+      warn(fmt::format("booster: rewriting {}: {}", file.path(), why));
   }
   ChoiceFile file;
   ChoiceFile::Choices choices;
@@ -113,7 +114,7 @@ class TimedEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-// The first run loads kernels.
+// Returns the shortest time of several runs; the first run loads kernels.
 float shortest_time(const std::function<bool()>& run) {
   float shortest = std::numeric_limits<float>::infinity();
   if (!run()) return shortest;

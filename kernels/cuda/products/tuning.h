@@ -1,9 +1,9 @@
 // Chooses among the algorithms that cuBLASLt proposes for a product. By default it is the first,
 // which the library estimates to be the fastest.
 //
-// With BOOSTER_TUNE_PRODUCTS=1 it is the one that is fastest when the product is first computed.
-// That choice is kept on disk, so that the next process has the same bits. A job of several ranks
-// times nothing: they could choose differently.
+// With BOOSTER_TUNE_PRODUCTS=1 the first computation of a product times them and takes the fastest.
+// The choice is kept on disk, so that the next process has the same bits. A job of several ranks
+// times nothing, because its ranks could choose differently.
 //
 // BOOSTER_TUNED_PRODUCTS=FILE takes the choices of an earlier single process, and times nothing.
 //
@@ -16,13 +16,13 @@
 
 namespace booster::kernels::cuda {
 
-// Returns how many algorithms to request from the library; with one there is nothing to choose.
+// Returns how many algorithms to request from the library; 1 without tuning.
 int algorithms_to_propose();
 
 // Returns the number of the chosen algorithm for a product on the device in use; nothing if none
-// was chosen. Error if the named file cannot be read, or is not of this GPU, driver and library.
+// was chosen. Throws if the named file cannot be read, or is for another GPU, driver or library.
 std::optional<int> chosen_algorithm(const std::string& product);
-// Returns whether to time a product without a chosen algorithm.
+// Returns true if a product without a chosen algorithm must be timed.
 bool times_products();
 // Runs each of `count` algorithms several times on the stream in use, waits, and keeps and returns
 // the number of the fastest. `run(i)` returns false if the library refuses that algorithm.

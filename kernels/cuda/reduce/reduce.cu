@@ -1,5 +1,5 @@
 // Sums, means, extremes, any, all and argmax over any dimensions of a strided tensor. Floating sums
-// are taken in double, as on the CPU. Where what is reduced is dense, threads read it in quads.
+// use double, as on the CPU. If the reduced elements are dense, threads read them in quads.
 #include "kernels/catalogue.h"
 #include "kernels/cuda/element_group.cuh"
 #include "kernels/cuda/tiled_fold.cuh"
@@ -39,8 +39,8 @@ struct SumOf<int64_t> {
   using type = int64_t;
 };
 
-// The sum of the values, or how many are zero, or how many are not. One fold for all three, and one
-// for extremes and their places: nvcc takes seconds for each.
+// The sum of the values, or the number of zeros, or of nonzeros. One fold covers all three, and one
+// covers extremes and their places, because nvcc takes seconds for each fold.
 template <class C>
 struct Sum {
   using Value = typename SumOf<C>::type;
@@ -58,7 +58,7 @@ struct Placed {
   int64_t place;  // -1: none
 };
 
-// The first of the largest; a nan is larger than all. With `smallest`, of the negatives (for
+// The first of the largest; a nan is larger than all. With `smallest` it uses the negatives (for
 // integers the complements, which do not overflow).
 template <class C>
 struct FirstLargest {
@@ -89,7 +89,7 @@ struct TensorRun {
   Space kept, reduced;
   int64_t count;  // of the elements of one output
   bool is_dense;
-  // Not for f64 and integers, which are rare: nvcc takes half a minute to compile them.
+  // Not for f64 and integers, which are rare, because nvcc takes half a minute to compile them.
   static constexpr bool has_quads = __is_same(C, float);
 
   template <class Fold>
@@ -111,7 +111,7 @@ struct TensorRun {
   template <class Fold, class T>
   __device__ typename Fold::Value fold_elements(const Fold& fold, const T* p, int64_t i,
                                                 int64_t end, int64_t step) const {
-    constexpr int batch = 4;  // reads on their way at once
+    constexpr int batch = 4;  // reads in flight together
     auto value = fold.identity();
     Cursor cursor(reduced, i);
     for (; i + (batch - 1) * step < end; i += batch * step) {
@@ -173,7 +173,7 @@ void sum_as(ReduceOp op, const Reduction<C>& reduction, const View& out) {
   fold_all(reduction.tiling, fold, reduction.run, finish);
 }
 
-// The extreme itself, or (argmax) its place. Of no elements, 0.
+// Computes the extreme itself, or (argmax) its place; 0 without elements.
 template <class C>
 void extreme_as(const Reduction<C>& reduction, const View& out, bool smallest, bool place) {
   const FirstLargest<C> fold = {smallest};

@@ -1,5 +1,5 @@
 // Batch normalisation of (n, channels, ...), as kernels/rows/batch_norm.cpp defines it. Statistics
-// of the planes are merged over the samples: there are more planes than channels.
+// of the planes are merged over the samples.
 #include "kernels/cuda/rows/planes.cuh"
 
 namespace booster::kernels::BOOSTER_VARIANT {
@@ -13,7 +13,7 @@ struct Running {
     const double old = load_one<double>(running, channel);
     store_one(running, channel, (1 - momentum) * old + momentum * value);
   }
-  // The variance is made unbiased.
+  // Updates the running statistics, with the unbiased variance.
   template <class C>
   __device__ void update(int64_t channel, const Moments<C>& moments, int64_t count) const {
     const double n = double(count);
@@ -22,7 +22,7 @@ struct Running {
   }
 };
 
-// The statistics of the channels: in the compute type, and where the caller wants them.
+// The statistics of the channels: in the compute type, and in the caller's tensors.
 template <class C>
 struct ChannelStatistics {
   Mean<C>* means;
@@ -76,7 +76,7 @@ void take_running(ChannelStatistics<C> out, Running running, int64_t channels) {
   });
 }
 
-// Stores dgamma and dbeta, and writes what dx needs. With h = (x - mean) rstd over a channel of
+// Stores dgamma and dbeta, and the numbers for dx. With h = (x - mean) rstd over a channel of
 // `count` elements: dx = gamma rstd (g - dbeta / count - h dgamma / count) if the statistics were
 // the batch's, and dx = gamma rstd g if they were constants.
 template <class C>
@@ -125,7 +125,7 @@ void batch_norm_backward(View dx, View dgamma, View dbeta, View g, View x, View 
     const Workspace<SetGradient<C>> sets(channels);
     gradients_of_channels(sets.data(), dgamma, dbeta, totals.data(), in, gamma, channels,
                           training ? C(1) / C(count) : C(0));
-    // The channel's gamma is in the factor of its set.
+    // The factor of its set includes the channel's gamma.
     const PlaneGradient<C> gradient = {planes, sets.data(), {}};
     map_planes(PlaneMap<C, 2, PlaneGradient<C>>{dx, {g, x}, planes, gradient});
   });

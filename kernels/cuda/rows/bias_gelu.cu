@@ -6,14 +6,15 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
 
-// The arguments that all blocks share; g and dx are for the gradient.
+// The arguments shared by all blocks; g and dx are for the gradient.
 struct BiasGelu {
   Operand y, x, bias, g, dx;
   int64_t columns;
   bool tanh_form;
 };
 
-// GELU takes some 20 instructions an element: more warps than for a copy keep the memory busy.
+// GELU takes about 20 instructions per element, so it needs more warps than a copy to keep the
+// memory busy.
 template <class C>
 constexpr int blocks_of_gelu = sizeof(C) == 4 ? 3 : 2;
 

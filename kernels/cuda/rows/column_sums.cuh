@@ -40,7 +40,8 @@ __device__ C sum_of_warps(const C (&mine)[pack_size]) {
   return sum;
 }
 
-// parts[stretch][k][column] = what body(share, rows, sum) adds to sum[k] for the rows of a stretch.
+// Sets parts[stretch][k][column] = the sum that body(share, rows, sum) adds to sum[k] for the rows
+// of a stretch.
 template <class C, int sums, class Body>
 void add_rows(C* parts, Tiles tiles, Body body) {
   for_each_block<Body::blocks>(tiles.across * tiles.stretches, [=] ON_DEVICE(int64_t block) {
@@ -56,8 +57,7 @@ void add_rows(C* parts, Tiles tiles, Body body) {
   });
 }
 
-// Destinations of sums over rows, with as many elements as columns each; absent ones are not
-// wanted.
+// Destinations of sums over rows, with one element per column; absent ones are not wanted.
 template <int sums>
 struct SumOutputs {
   Operand out[sums];
@@ -68,8 +68,8 @@ struct SumOutputs {
   }
 };
 
-// out[k][column] = the sum over all parts of parts[part][k][column]. A warp's lanes are columns,
-// and the block's warps share the parts.
+// Sets out[k][column] = the sum over all parts of parts[part][k][column]. A warp's lanes are
+// columns, and the block's warps share the parts.
 template <class C, int sums>
 void add_parts(const SumOutputs<sums>& to, const C* parts, int64_t count, int64_t columns) {
   const int64_t all = sums * columns;
@@ -114,7 +114,8 @@ struct AddElements {
   }
 };
 
-// out[k] = what body adds to sum[k] for all rows. The body runs even if no sum is wanted.
+// Sets out[k] = the sum that body adds to sum[k] for all rows. The body runs even if no sum is
+// wanted.
 template <class C, int sums, class Body>
 void sum_over_rows(const SumOutputs<sums>& to, int64_t rows, int64_t columns, Body body) {
   const Tiles tiles(rows, columns);

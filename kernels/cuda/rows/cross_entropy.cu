@@ -45,7 +45,7 @@ Loss<C> loss_of(const View& logits, const View& log_sum, const View& target, con
           sums.data()};
 }
 
-// sums[0] and [1]: the weights of all classes, and of the logits' classes.
+// Sets sums[0] and [1] = the sums of weights of all classes, and of the logits' classes.
 template <class C>
 void sum_weights(C* sums, const Loss<C>& of, int64_t classes) {
   if (of.on_each == C(0)) return;
@@ -141,7 +141,7 @@ __device__ void slope_of_chunk(const Operand& dlogits, const Loss<C>& of, const 
   store_share(dlogits, row.begin, share, value);
 }
 
-// A team has a chunk of a row at a time, since there may be few and long rows.
+// Writes the gradient; a team has a chunk of a row at a time, since there may be few and long rows.
 template <class C, class Team>
 void slope_of_rows(Operand dlogits, Operand scale, int64_t scale_stride, Loss<C> of, int64_t rows) {
   const int64_t chunk_size = Row<Team, C>::chunk_size;

@@ -17,7 +17,7 @@ __device__ int64_t first_in_range(int64_t begin, int64_t end, int64_t none, Hold
   return fold_lanes(first, [](int64_t a, int64_t b) { return a < b ? a : b; });
 }
 
-// *result = the first i in [0, n) with holds(i), or -1.
+// Sets *result = the first i in [0, n) with holds(i), or -1.
 template <class Holds>
 void find_first(int64_t* result, int64_t n, Holds holds) {
   constexpr int64_t per_block = 1 << 14;

@@ -5,7 +5,7 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
 
-// The groups' reciprocal standard deviations replace the sums of squared deviations.
+// Replaces the sums of squared deviations by the groups' reciprocal standard deviations.
 template <class C>
 void finish_statistics(Mean<C>* means, C* squares, const C* distances, Origins<C> origins,
                        Operand mean, Operand rstd, double eps) {
@@ -18,8 +18,8 @@ void finish_statistics(Mean<C>* means, C* squares, const C* distances, Origins<C
   });
 }
 
-// What dx needs, a warp per group: with u = g gamma, dx = rstd (u - average(u) - h average(u h)),
-// where the averages follow from the sums of the group's channels.
+// Computes the numbers for dx, a warp per group. With u = g gamma, dx = rstd (u - average(u) - h
+// average(u h)); the averages follow from the sums of the group's channels.
 template <class C>
 void gradients_of_groups(SetGradient<C>* sets, const C* sums, PlaneInputs in, Operand gamma,
                          Planes planes, int64_t groups) {

@@ -12,7 +12,7 @@ struct Normalization {
   double eps;
 };
 
-// Makes numbers what they are once they are stored in this dtype.
+// Rounds numbers as storing them in this dtype would.
 template <class C, int n>
 __device__ void round_to(DType dtype, C (&value)[n]) {
   visit_floating(dtype, [&](auto* type) {
@@ -25,7 +25,7 @@ __device__ void round_to(DType dtype, C (&value)[n]) {
   });
 }
 
-// Returns the row's first number, as it is normalised.
+// Returns the row's first number, including the branch.
 template <class C>
 __device__ C first_of_row(const Normalization& norm, int64_t begin) {
   if (norm.columns == 0) return C(0);
@@ -34,7 +34,7 @@ __device__ C first_of_row(const Normalization& norm, int64_t begin) {
   return first[0];
 }
 
-// value = value + branch, rounded to sum's dtype since it will be read back in that dtype.
+// Sets value = value + branch, rounded to sum's dtype, in which it will be read back.
 template <class C, class Team>
 __device__ void add_branch(C (&value)[held<C>], const Normalization& norm, const Row<Team, C>& row,
                            const typename Row<Team, C>::Share& share) {

@@ -1,6 +1,7 @@
-// The gradients of layer normalisation, as kernels/rows/layer_norm.cpp defines them. Where a team's
-// threads hold a whole row, and all rows alike, one pass computes dx and adds up dgamma and dbeta;
-// else dx is a pass by rows, and dgamma and dbeta are one by columns.
+// The gradients of layer normalisation, as kernels/rows/layer_norm.cpp defines them. If a team's
+// threads hold a whole row, and the same columns of all rows, one pass computes dx and adds up
+// dgamma and dbeta. Otherwise one pass by rows computes dx, and one by columns computes dgamma and
+// dbeta.
 #include "kernels/cuda/rows/column_sums.cuh"
 #include "kernels/cuda/rows/moments.cuh"
 
@@ -12,7 +13,7 @@ struct Gradient {
   int64_t rows, columns;
 };
 
-// u = g gamma, and x; both 0 outside of the row.
+// Loads u = g gamma, and x; both are 0 outside of the row.
 template <class C, class Team>
 __device__ void load_both(C (&u)[held<C>], C (&value)[held<C>], const Gradient& of,
                           const Row<Team, C>& row, const typename Row<Team, C>::Share& share) {
@@ -23,7 +24,7 @@ __device__ void load_both(C (&u)[held<C>], C (&value)[held<C>], const Gradient& 
   load_share(value, of.x, row.begin, share, C(0));
 }
 
-// With h = (x - mean) rstd: dx = rstd (u - average(u) - h average(u h)) + carried
+// Computes dx = rstd (u - average(u) - h average(u h)) + carried, with h = (x - mean) rstd.
 template <class C, class Team>
 __device__ void gradient_of_row(const Gradient& of, int64_t index) {
   const Row<Team, C> row(of.x, index, of.columns);
@@ -82,7 +83,7 @@ struct AddParameterGradients {
   }
 };
 
-// The parameters first: dx may be g's memory.
+// Computes the parameters' gradients first, because dx may be g's memory.
 template <class C, class Team>
 void gradients_in_two_passes(const SumOutputs<2>& parameters, const Gradient& of) {
   if (parameters.any())
@@ -90,11 +91,11 @@ void gradients_in_two_passes(const SumOutputs<2>& parameters, const Gradient& of
   for_each_row<Team>(of.rows, [=] ON_DEVICE(int64_t row) { gradient_of_row<C, Team>(of, row); });
 }
 
-// What a thread adds up for its columns: of dgamma, and of dbeta.
+// A thread's sums for its columns, of dgamma and of dbeta.
 template <class C>
 using ParameterSums = C[2][held<C>];
 
-// A row of one chunk. Its carried gradient is on its way while the averages are formed.
+// Adds a row of one chunk. Its carried gradient loads while the averages are computed.
 template <class C, class Team>
 __device__ void add_gradient_of_row(ParameterSums<C>& sums, const Gradient& of, int64_t index) {
   const Row<Team, C> row(of.x, index, of.columns);
@@ -122,8 +123,8 @@ __device__ void add_gradient_of_row(ParameterSums<C>& sums, const Gradient& of, 
   store_share(of.dx, row.begin, share, u);
 }
 
-// A block's part of one sum: what its warps have of each column, added up, or, where the block is
-// the team, what each thread has.
+// Stores a block's part of one sum. If the block is the team, each thread has the sums of its
+// columns; otherwise it adds up its warps' sums.
 template <class C, class Team>
 __device__ void store_part(C* part, const C (&sum)[held<C>], const Gradient& of) {
   const Row<Team, C> row(of.x, 0, of.columns);
@@ -145,8 +146,8 @@ __device__ void store_part(C* part, const C (&sum)[held<C>], const Gradient& of)
   }
 }
 
-// The sums fill a thread's registers, so a multiprocessor has one such block. A hundred and some of
-// them are as many as large GPUs have of these.
+// The sums fill a thread's registers, so a multiprocessor has one such block. Large GPUs have a
+// hundred and some multiprocessors.
 constexpr int64_t most_blocks = 128;
 
 template <class C, class Team>
@@ -167,7 +168,7 @@ void gradients_in_one_pass(const SumOutputs<2>& parameters, const Gradient& of) 
   add_parts<C>(parameters, parts, blocks, of.columns);
 }
 
-// Returns whether a team's threads hold a row, and the same columns of every row.
+// Returns true if a team's threads hold a row, and the same columns of every row.
 template <class C, class Team>
 bool is_held(const Gradient& of) {
   return of.columns % pack_size == 0 && of.columns + of.x.shift <= Row<Team, C>::chunk_size;

@@ -1,5 +1,5 @@
 // The largest element of a row and the sum of exponentials relative to it, in one pass over memory.
-// When a larger element appears, the sum so far is scaled down (Milakov and Gimelshein, 2018).
+// A larger element scales the sum so far down (Milakov and Gimelshein, 2018).
 #pragma once
 
 #include "kernels/cuda/rows/row_teams.cuh"
@@ -15,8 +15,8 @@ struct Exponentials {
   __device__ C base() const { return largest == C(-__builtin_inf()) ? C(0) : largest; }
 };
 
-// Leaves the last chunk of the row in `value`: its elements, or with `keep_exponentials` their
-// exp(x - base), and -inf (or 0) outside of the row.
+// Leaves the row's last chunk in `value`, with -inf outside of the row. With `keep_exponentials` it
+// leaves exp(x - base), and 0 outside.
 template <class Team, class C>
 __device__ Exponentials<C> exponentials_of(C (&value)[held<C>], const Operand& x,
                                            const Row<Team, C>& row, bool keep_exponentials) {

@@ -1,6 +1,6 @@
-// Mean and sum of squared deviations of many numbers in one pass over memory: each thread's numbers
-// by groups, which are then merged (Chan, Golub and LeVeque, 1983). Nothing cancels: numbers count
-// by their distance from an origin that is one of them.
+// Mean and sum of squared deviations of many numbers in one pass over memory: by groups of each
+// thread's numbers, which are then merged (Chan, Golub and LeVeque, 1983). There is no
+// cancellation, because numbers are measured from an origin that is one of them.
 #pragma once
 
 #include "kernels/cuda/rows/row_teams.cuh"
@@ -9,7 +9,7 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// Loads a mean, which its tensor holds in f64 if it is to keep both numbers.
+// Loads a mean. Its tensor is f64 if it keeps both numbers.
 template <class C>
 __device__ Mean<C> load_mean(const Operand& means, int64_t i) {
   return Mean<C>(load_one<double>(means, i));
@@ -20,8 +20,8 @@ struct Moments {
   C origin;
   C count = 0, distance = 0, squares = 0;  // distance: of the mean from the origin
 
-  // Turns the values of a share into distances from the origin. In place, because the registers do
-  // not hold a second copy.
+  // Converts the values of a share to distances from the origin, in place, because there are no
+  // registers for a second copy.
   template <class Share>
   __device__ void measure(C* value, const Share&) const {
 #pragma unroll
@@ -43,7 +43,7 @@ struct Moments {
     }
     merge(group);
   }
-  // `group` is not empty and has the same origin.
+  // Merges `group`, which is not empty and has the same origin.
   __device__ void merge(const Moments& group) {
     const C all = count + group.count, part = group.count / all;
     const C difference = group.distance - distance;
@@ -51,7 +51,7 @@ struct Moments {
     squares += group.squares + difference * difference * count * part;
     count = all;
   }
-  // Of the n numbers that a team's threads have together; all of them must call it.
+  // Returns the moments of the n numbers of a team's threads; all of them must call it.
   template <class Team>
   __device__ Moments of_team(int64_t n) const {
     const C all = team_sum<Team>(distance * count) / C(n);

@@ -1,7 +1,7 @@
 // Runs of 8 neighbouring elements ("packs"), moved between memory and a thread's registers.
-// Accesses are of 16 bytes if the whole pack lies in the row and its address allows it; otherwise
-// of single elements. The dtype is resolved once for all packs of a share, so that all their loads
-// are in flight before the first is used. Any mix of dtypes is one kernel.
+// Accesses move 16 bytes if the whole pack is in the row and its address is aligned; otherwise
+// single elements. The dtype is resolved once for all packs of a share, so that all their loads are
+// in flight before the first is used. One kernel supports any mix of dtypes.
 #pragma once
 
 #include "kernels/cuda/pack.cuh"
@@ -18,7 +18,7 @@ struct Operand {
       : data(memory),
         dtype(type),
         shift(static_cast<int>(reinterpret_cast<intptr_t>(memory) / size_of(type) % pack_size)) {}
-  // Returns whether a pack may begin at an element.
+  // Returns true if a pack may begin at an element.
   __device__ bool allows_packs(int64_t element) const { return (shift + element) % pack_size == 0; }
 
   void* data = nullptr;
@@ -30,7 +30,7 @@ struct Operand {
 inline Operand operand(float* data) { return {data, DType::f32}; }
 inline Operand operand(double* data) { return {data, DType::f64}; }
 
-// Returns one element; `absent` without an operand.
+// Returns one element; `absent` if there is no operand.
 template <class C>
 __device__ C load_one(const Operand& x, int64_t i, C absent = C(0)) {
   C value = absent;
@@ -70,7 +70,7 @@ struct Share {
   uint32_t mask = 0;  // a bit for each element that lies in the row
 
  private:
-  // Returns which elements of a pack that begins at `at` lie in a row.
+  // Returns a bit for each element in the row, of a pack that begins at `at`.
   static __device__ uint32_t bits_of_pack(int64_t at, int64_t columns) {
     const int64_t end = columns - at;
     if (at <= -pack_size || end <= 0) return 0;
@@ -80,8 +80,8 @@ struct Share {
   }
 };
 
-// Loads a pack of which the row has only the elements in `bits`, or whose address is no multiple of
-// 16 bytes. The loop is short, not fast: it nearly always handles the ends of a row.
+// Loads a pack whose address is not a multiple of 16 bytes, or with only the elements in `bits` in
+// the row. The loop is short rather than fast, because it nearly always handles the ends of a row.
 template <class C>
 __device__ void load_edge(C* to, const Operand& x, int64_t at, uint32_t bits) {
 #pragma unroll 1
@@ -104,8 +104,8 @@ __device__ void store_edge(const Operand& y, int64_t at, uint32_t bits, const C*
   }
 }
 
-// Loads the packs of a share that lie completely in the row. Elements that grow in conversion are
-// converted once all loads are in flight; the others go to their place at once.
+// Loads the packs of a share that are completely in the row. Elements that grow in conversion are
+// converted once all loads are in flight; others are stored immediately.
 template <class C, class T, int packs, int step>
 __device__ void load_packs(C* to, const T* first, const Share<packs, step>& share) {
   constexpr bool convert_later = sizeof(T) < sizeof(C);
@@ -121,8 +121,8 @@ __device__ void load_packs(C* to, const T* first, const Share<packs, step>& shar
     if (convert_later && share.has_all(k)) packed[k].unpack(to + k * pack_size);
 }
 
-// to[e] = element e of a thread's share of the row that begins at element `begin` of x; `outside`
-// if there is none, or x is absent.
+// Sets to[e] = element e of a thread's share of the row that begins at element `begin` of x;
+// `outside` if there is none, or x is absent.
 template <class C, int packs, int step>
 __device__ void load_share(C (&to)[packs * pack_size], const Operand& x, int64_t begin,
                            const Share<packs, step>& share, C outside) {

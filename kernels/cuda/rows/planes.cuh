@@ -1,6 +1,6 @@
-// What batch norm and group norm share: a contiguous tensor (n, channels, ...) as planes, one for
-// each channel of each sample, and numbers that belong to sets of planes: to a channel, or to a
-// group of channels of one sample.
+// Shared by batch norm and group norm: a contiguous tensor (n, channels, ...) as planes, one for
+// each channel of each sample. Numbers belong to sets of planes: to a channel, or to a group of
+// channels of one sample.
 #pragma once
 
 #include "kernels/cuda/rows/column_sums.cuh"
@@ -9,7 +9,7 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 
 struct Planes {
-  // groups: 0 for sets that are channels, else groups of channels per sample.
+  // Makes planes. groups: 0 for sets that are channels, else groups of channels per sample.
   Planes(const View& x, int64_t groups) : channels(x.shape[1]), count(x.shape[0] * channels) {
     size = count ? x.size() / count : 0;
     of_group = groups ? channels / groups : 0;
@@ -19,11 +19,11 @@ struct Planes {
   }
   int64_t channels, count;
   int64_t size;      // elements of a plane
-  int64_t of_group;  // channels that a group has; 0 for batch norm
+  int64_t of_group;  // channels of a group; 0 for batch norm
 };
 
-// What each row's numbers are measured from: the first one of its set, of which there are `sets`
-// with their first rows in order.
+// Origins of each row's numbers: the first number of its set. There are `sets` sets, with their
+// first rows in order.
 template <class C>
 struct Origins {
   Operand x;
@@ -33,7 +33,7 @@ struct Origins {
   }
 };
 
-// Mean distance from the origin, and sum of squared deviations, of each of `rows` rows.
+// Computes each row's mean distance from the origin, and sum of squared deviations.
 template <class C, class Team>
 void moments_of_rows(C* distances, C* squares, Origins<C> origins, int64_t rows) {
   const Operand x = origins.x;
@@ -55,15 +55,15 @@ void moments_of_rows(C* distances, C* squares, Origins<C> origins, int64_t rows)
   });
 }
 
-// y = f(numbers of the plane, x[0], x[1], ...) for each element of a tensor of planes, where
-// f.of_plane(plane) gives those numbers.
+// Sets y = f(numbers of the plane, x[0], x[1], ...) for each element of a tensor of planes.
+// f.of_plane(plane) gives these numbers.
 template <class C, int inputs, class F>
 struct PlaneMap {
   Operand y, x[inputs];
   Planes planes;
   F f;
 
-  // One pack, which may have elements of several planes.
+  // Maps one pack, which may have elements of several planes.
   __device__ void operator()(int64_t first) const {
     const TileShare share(first, planes.count * planes.size);
     if (share.mask == 0) return;
@@ -113,12 +113,12 @@ struct Normalize {
   }
 };
 
-// What a set's elements need for dx = scale (gamma g - average - (x - center) along).
+// A set's numbers for dx = scale (gamma g - average - (x - center) along).
 template <class C>
 struct SetGradient {
   C center, scale, average, along;
 
-  // From the average of gamma g, and what is taken along x - mean.
+  // Makes it from the average of gamma g, and the factor of x - mean.
   __device__ SetGradient(const Mean<C>& mean, C scale_, C average_, C along_)
       : center(mean.center), scale(scale_), average(average_ - mean.rest * along_), along(along_) {}
 };
@@ -144,8 +144,8 @@ struct PlaneInputs {
   Operand g, x, mean, rstd;
 };
 
-// Each sample's part of dgamma and dbeta, the sums of g (x - mean) rstd and of g over each plane:
-// a row of `sums` per sample, with dgamma's part of all channels and then dbeta's.
+// Sums g (x - mean) rstd and g over each plane: the parts of dgamma and dbeta. `sums` has one row
+// per sample, with dgamma's part of all channels and then dbeta's.
 template <class C, class Team>
 void parameter_gradients_of_planes(C* sums, PlaneInputs in, Planes planes) {
   for_each_row<Team>(planes.count, [=] ON_DEVICE(int64_t plane) {
@@ -173,7 +173,7 @@ void parameter_gradients_of_planes(C* sums, PlaneInputs in, Planes planes) {
   });
 }
 
-// totals = the sums of all samples' parts
+// Sets totals = the sums of all samples' parts.
 template <class C>
 void sum_samples(C* totals, C* sums, const Planes& planes) {
   const int64_t samples = planes.channels ? planes.count / planes.channels : 0;

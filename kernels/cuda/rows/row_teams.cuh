@@ -1,6 +1,6 @@
 // Threads that share a row: a warp for a short row, so that a block handles eight, and a block for
-// a long one. Each thread holds up to 32 elements of a row at a time (a chunk is what all of them
-// hold). So a row of up to 1024 or 8192 columns is read once, and longer ones chunk by chunk.
+// a long one. Each thread holds up to 32 elements of a row at a time; together these are a chunk. A
+// row of up to 1024 or 8192 columns is thus read once, and a longer one chunk by chunk.
 #pragma once
 
 #include "kernels/cuda/fold.cuh"
@@ -8,7 +8,7 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// A quarter for f64, which serves for checks: its functions take many registers.
+// A quarter for f64, which is only for checks and whose functions need many registers.
 template <class C>
 inline constexpr int packs_held = sizeof(C) == 4 ? 4 : 1;
 // The number of a row's elements that a thread has.
@@ -34,7 +34,7 @@ struct BlockTeam {
   }
 };
 
-// All threads of a team must call these.
+// Combine a team's values; all its threads must call these.
 template <class Team, class C>
 __device__ C team_sum(C mine) {
   return Team::fold(mine, [](C a, C b) { return a + b; });
@@ -65,8 +65,8 @@ struct Row {
   int shift;
 };
 
-// With 128 registers a thread has room for 32 elements and their computation, and enough loads are
-// in flight to keep the memory busy.
+// With 128 registers a thread can hold 32 elements and their computation, and enough loads are in
+// flight to keep the memory busy.
 inline constexpr int blocks_at_once = 2;
 
 // Calls body(row) for row in [0, rows), all threads of a team together.
@@ -82,8 +82,8 @@ void for_each_row(int64_t rows, Body body) {
   });
 }
 
-// On the host: calls f with typed null pointers that represent the compute type of a dtype, and the
-// team that suits rows of `columns`.
+// Calls f, on the host, with typed null pointers that represent the compute type of a dtype, and
+// the team for rows of `columns`.
 template <class F>
 void visit_teams(DType dtype, int64_t columns, F&& f) {
   visit_compute(dtype, [&](auto* compute) {

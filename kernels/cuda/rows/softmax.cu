@@ -31,7 +31,7 @@ void softmax_rows(Operand y, Operand x, int64_t rows, int64_t columns, bool loga
   });
 }
 
-// dx = y (g - sum(g y)); for log-softmax dx = g - exp(y) sum(g)
+// Computes dx = y (g - sum(g y)); for log-softmax dx = g - exp(y) sum(g).
 template <class C, class Team>
 __device__ void softmax_backward_row(const Operand& dx, const Operand& g, const Operand& y,
                                      const Row<Team, C>& row, bool logarithm) {

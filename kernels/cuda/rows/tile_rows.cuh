@@ -1,6 +1,6 @@
 // A matrix by tiles: a block has 256 columns of a stretch of rows, and each of its warps every
-// eighth row. If all packs lie in the row at suitable addresses, a warp handles several rows at a
-// time, so that their loads are in flight together; otherwise one.
+// eighth row. If all packs are in the row at aligned addresses, a warp handles several rows at a
+// time, so that their loads are in flight together. Otherwise it handles one.
 #pragma once
 
 #include "kernels/cuda/rows/packed.cuh"
@@ -10,15 +10,15 @@ namespace booster::kernels::BOOSTER_VARIANT {
 inline constexpr int warps_of_tile = threads_per_block / warp_size;
 inline constexpr int tile_columns = warp_size * pack_size;
 
-// The number of rows that a warp handles at a time, of `wanted`; one for f64, whose functions take
-// many registers.
+// Number of rows that a warp handles at a time: `wanted`, or one for f64, whose functions need many
+// registers.
 template <class C, int wanted>
 inline constexpr int rows_at_once = sizeof(C) == 4 ? wanted : 1;
 
 using TileShare = Share<1, pack_size>;
 
-// Rows first, first + 8, ... of a warp, `count` of them. A thread's elements of them are packs, or,
-// for a single row, anything.
+// Rows first, first + 8, ... of a warp, `count` of them. A thread's elements are packs; for a
+// single row, they need not be.
 template <int most, bool are_packs>
 struct RowBatch {
   int64_t first;
@@ -29,7 +29,7 @@ struct RowBatch {
 template <class C, int most>
 using RowPacks = C[most][pack_size];
 
-// Returns whether a thread's shares of all of a warp's rows are packs of up to 4 bytes an element.
+// Returns true if a thread's shares of all of a warp's rows are packs of up to 4 bytes per element.
 // The rows are eight apart, so packs may begin in all of them or in none.
 template <class... Operands>
 __device__ bool are_packs(const TileShare& share, int64_t first_element, const Operands&... of) {
@@ -66,7 +66,7 @@ __device__ void visit_narrow(DType dtype, F&& f) {
   }
 }
 
-// to[i] = a thread's share of the i-th row of x (rows, columns); 0 if there is none.
+// Sets to[i] = a thread's share of the i-th row of x (rows, columns); 0 if there is none.
 template <class C, int most, bool are_packs>
 __device__ void load_rows(RowPacks<C, most>& to, const Operand& x, int64_t columns,
                           const TileShare& share, const RowBatch<most, are_packs>& batch) {
@@ -91,7 +91,7 @@ __device__ void load_rows(RowPacks<C, most>& to, const Operand& x, int64_t colum
   }
 }
 
-// The inverse of load_rows.
+// Stores rows: the inverse of load_rows.
 template <class C, int most, bool are_packs>
 __device__ void store_rows(const Operand& y, int64_t columns, const TileShare& share,
                            const RowBatch<most, are_packs>& batch, const RowPacks<C, most>& from) {

@@ -1,5 +1,5 @@
-// The runtime is linked statically and looks for the driver when first called. So a program with
-// this module starts and trains on the CPU if there is none.
+// The runtime is linked statically and looks for the driver when first called. A program with this
+// module therefore starts and trains on the CPU if there is no driver.
 #include "kernels/cuda/runtime/device.h"
 
 #include "kernels/cuda/runtime/call.cuh"
@@ -31,18 +31,18 @@ Devices count_devices() {
   return devices;
 }
 
-// Counts once: it takes a call of the driver, and use() precedes every kernel.
+// Counts devices only once, because counting calls the driver, and use() precedes every kernel.
 const Devices& devices() {
   static const Devices counted = count_devices();
   return counted;
 }
 
-// The module has code for the capabilities in gpu_arch, and intermediate code that is translated
-// for later ones.
+// Throws for an unsupported GPU. The module has code for the capabilities in gpu_arch, and
+// intermediate code for later ones.
 void check_capability(int device) {
   const CudaDevice about = describe_device(device);
   check(10 * about.major + about.minor >= BOOSTER_LEAST_GPU_ARCH,
-        "device: cuda:{} is too old a GPU for this build; got {} of compute capability {}.{}, want "
+        "device: cuda:{} is too old for this build; got {} of compute capability {}.{}, want "
         "{}.{} or later, or a build with -Dgpu_arch={}{}",
         device, about.name, about.major, about.minor, BOOSTER_LEAST_GPU_ARCH / 10,
         BOOSTER_LEAST_GPU_ARCH % 10, about.major, about.minor);
@@ -51,11 +51,11 @@ void check_capability(int device) {
 void check_usable(int device) {
   const auto& [count, status] = devices();
   if (count == 0)
-    fail("device: there is no usable CUDA device ({}); got cuda:{}, want cpu",
+    fail("device: no usable CUDA device ({}); got cuda:{}, want cpu",
          cudaGetErrorString(status == cudaSuccess ? cudaErrorNoDevice : status), device);
   check(device >= 0 && device < count,
         "device: does not exist; got cuda:{}, want cuda:0 to cuda:{}", device, count - 1);
-  check(device < most_devices, "device: too many; got cuda:{}, want less than {}", device,
+  check(device < most_devices, "device: index too large; got cuda:{}, want less than {}", device,
         most_devices);
   static std::once_flag checked[most_devices];
   std::call_once(checked[device], [=] { check_capability(device); });
@@ -79,7 +79,8 @@ CudaDevice describe_device(int device) {
   return {properties.name, properties.major, properties.minor, properties.totalGlobalMem};
 }
 
-// Asks first, which is fast: another library in this process may have changed the thread's device.
+// Selects the device. Queries first, which is fast, because another library may have changed the
+// thread's device.
 void use(int device) {
   check_usable(device);
   int chosen = -1;
@@ -111,7 +112,7 @@ cudaStream_t running_stream() {
 StreamScope::StreamScope(cudaStream_t stream) : before_(stream_in_use) { stream_in_use = stream; }
 StreamScope::~StreamScope() { stream_in_use = before_; }
 
-// The stream lives as long as the thread.
+// Runs `body` on a stream that lives as long as the thread.
 void run_beside(int device, const std::function<void()>& body) {
   struct Own {
     std::map<int, cudaStream_t> streams;
@@ -119,7 +120,7 @@ void run_beside(int device, const std::function<void()>& body) {
       for (const auto& [index, stream] : streams) cudaStreamDestroy(stream);
     }
   };
-  refuse_in_recording("work beside the device's stream");
+  refuse_in_recording("work outside of the device's stream");
   thread_local Own own;
   use(device);
   cudaStream_t& stream = own.streams[device];

@@ -14,18 +14,18 @@ inline constexpr int most_devices = 64;  // that a process can use
 // Returns 0 without a driver.
 int device_count();
 CudaDevice describe_device(int device);
-// Selects the device of this thread's next kernels and copies. Error if there is no such device.
+// Selects the device of this thread's next kernels and copies. Throws if there is no such device.
 void use(int device);
-// Returns the device that this thread uses: the last of use(), at first 0.
+// Returns the device that this thread uses: the one last passed to use(), initially 0.
 int current_device();
 
 // Returns the stream of the device in use for this thread's kernels and copies. All threads share
 // it, so that their calls run in the order in which they were made. It does not wait for the legacy
-// default stream, which no capture may touch.
+// default stream, which captures must not use.
 cudaStream_t current_stream();
-// As above for calls that are never recorded (runtime/graph.h): marks in execution order.
+// The same for calls that are never recorded (runtime/graph.h): marks in execution order.
 cudaStream_t running_stream();
-// While it lives, the calling thread uses another stream.
+// Makes the calling thread use another stream while it lives.
 class StreamScope {
  public:
   explicit StreamScope(cudaStream_t stream);
@@ -35,14 +35,13 @@ class StreamScope {
  private:
   cudaStream_t before_;
 };
-// Runs `body`; its work goes to a stream of this thread's own on that device.
+// Runs `body`; its work goes to this thread's own stream on that device.
 void run_beside(int device, const std::function<void()>& body);
 // Wait for all work of the device's stream, or of all its streams, including other libraries'.
 void synchronize(int device);
 void synchronize_all(int device);
 
-// With BOOSTER_CUDA_DEBUG=1 waits for every kernel, so that the call that caused a fault reports
-// it.
+// Waits for every kernel if BOOSTER_CUDA_DEBUG=1, so that the call that caused a fault reports it.
 void wait_if_debugging();
 
 }  // namespace booster::kernels::cuda

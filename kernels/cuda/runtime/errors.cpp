@@ -5,7 +5,7 @@
 namespace booster::kernels::cuda {
 namespace {
 
-// Returns whether the process can no longer use the GPU: every call fails with the same error then.
+// Returns true if the process can no longer use the GPU; every call then fails with the same error.
 bool is_lasting(cudaError_t status) {
   switch (status) {
     case cudaErrorECCUncorrectable:
@@ -32,14 +32,12 @@ void require(cudaError_t status, const char* call) {
   const int number = static_cast<int>(status);
   if (is_lasting(status))
     fail_run(
-        "cuda: a kernel that ran before has failed, and this process can compute nothing on its "
-        "GPU "
-        "any more; got \"{}\" (error {}) from {}, want a new process, with BOOSTER_CUDA_DEBUG=1 if "
-        "the call is to be found that did it",
+        "cuda: an earlier kernel has failed, and this process can no longer use its GPU; got "
+        "\"{}\" (error {}) from {}, want a new process, with BOOSTER_CUDA_DEBUG=1 to find the call",
         reason, number, call);
   if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorUnsupportedPtxVersion)
     fail_run(
-        "cuda: this build has no code that the GPU and its driver take; got \"{}\" (error {}) from "
+        "cuda: this build has no code for the GPU and its driver; got \"{}\" (error {}) from "
         "{}, want a build with the GPU's compute capability in -Dgpu_arch, or a later driver",
         reason, number, call);
   fail_run("cuda: {} failed; got \"{}\" (error {}), want success", call, reason, number);

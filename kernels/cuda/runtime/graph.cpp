@@ -25,7 +25,7 @@ int recordings[most_devices] = {};
 class Graph final : public Recording {
  public:
   explicit Graph(int device) : device_(device), scratch_(device, ScratchStack::Use::recorded) {
-    check(!in_progress, "capture: this thread records already; got cuda:{}", device);
+    check(!in_progress, "capture: this thread is already recording; got cuda:{}", device);
     use(device);
     load_kernels();
     CUDA_CALL(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
@@ -36,7 +36,7 @@ class Graph final : public Recording {
   // Never throws, since the runtime may already have ended.
   ~Graph() override {
     if (in_progress == this) cudaGraphDestroy(finish().first);
-    const UnrecordedCall unrecorded;  // this thread may record another
+    const UnrecordedCall unrecorded;  // this thread may record another graph
     if (executable_) cudaGraphExecDestroy(executable_);
     cudaStreamDestroy(stream_);
     cudaGetLastError();  // a later call would report it again
@@ -94,19 +94,19 @@ ScratchStack& scratch_of(Graph& graph) { return graph.scratch(); }
 
 void check_recorded_device(const Graph& graph, int device) {
   check(device == graph.device(),
-        "capture: work of one GPU is captured at a time; got some for cuda:{}, want all on cuda:{}",
+        "capture: a capture supports one GPU; got work for cuda:{}, want all work on cuda:{}",
         device, graph.device());
 }
 
 void refuse_in_recording(const char* what) {
   check(!in_progress,
-        "capture: {} on this thread, which cannot be recorded; want the work to be run once before "
-        "it is captured, with the same shapes",
+        "capture: {} on this thread cannot be recorded; want a plain run of the work with the same "
+        "shapes before the capture",
         what);
 }
 
 std::unique_lock<std::mutex> hold_off_recordings(int device) {
-  refuse_in_recording("a wait for all that a GPU does");
+  refuse_in_recording("a wait for all work of a GPU");
   std::unique_lock lock(recordings_mutex);
   recording_ended.wait(lock, [=] { return recordings[device] == 0; });
   return lock;

@@ -1,5 +1,5 @@
-// Recordings as CUDA graphs. The recording thread's work goes to a stream of the recording's own,
-// in thread-local mode: other threads use the device as usual.
+// Recordings as CUDA graphs. The recording thread's work goes to a separate stream in thread-local
+// mode, so other threads use the device as usual.
 #pragma once
 
 #include "kernels/device/graph_recording.h"
@@ -22,15 +22,15 @@ Graph* graph_in_progress();
 ScratchStack& scratch_of(Graph& graph);
 // Throws if the graph is for another device.
 void check_recorded_device(const Graph& graph, int device);
-// Throws if the thread records: `what` must have been done before.
+// Throws if the thread is recording, because `what` must happen before.
 void refuse_in_recording(const char* what);
-// Returns when no thread records on the device; none begins while the result is held. CUDA refuses
-// to wait for a whole device while any thread records on it, and spoils the recording. Error if
-// this thread records.
+// Returns when no thread records on the device; no recording begins while the result is held. While
+// any thread records on a device, CUDA refuses to wait for it and invalidates the recording. Throws
+// if this thread is recording.
 std::unique_lock<std::mutex> hold_off_recordings(int device);
 
-// While it lives, the thread may allocate and free memory, query events and destroy them although
-// it records: these calls are not part of the graph.
+// Allows the recording thread to allocate and free memory, and to query and destroy events, while
+// it lives. These calls are not part of the graph.
 class UnrecordedCall {
  public:
   UnrecordedCall();

@@ -11,7 +11,7 @@ namespace booster::kernels::cuda {
 namespace {
 
 std::atomic<void (*)()> release_kept{nullptr};
-std::atomic<const std::string*> copies_refused{nullptr};  // the first reason, kept for ever
+std::atomic<const std::string*> copies_refused{nullptr};  // the first reason, kept forever
 
 }  // namespace
 
@@ -40,7 +40,7 @@ void* allocate_or_release(int device, size_t bytes) {
   return data;
 }
 
-// Destructors call it, even after the runtime has shut down: it never throws.
+// Frees memory. Never throws, because destructors call it even after the runtime has shut down.
 void free(int, void* data) {
   const UnrecordedCall unrecorded;
   cudaFree(data);
@@ -50,7 +50,7 @@ void copy(void* to, const void* from, size_t bytes) {
   CUDA_CALL(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, current_stream()));
   CUDA_CALL(cudaStreamSynchronize(current_stream()));
   if (const std::string* reason = copies_refused)
-    fail_run("cuda: the numbers on this GPU are lost, an operation was given up: {}", *reason);
+    fail_run("cuda: the values on this GPU are lost because an operation was aborted: {}", *reason);
 }
 
 void refuse_copies(const std::string& reason) {

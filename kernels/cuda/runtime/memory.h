@@ -7,21 +7,20 @@
 
 namespace booster::kernels::cuda {
 
-// Returns nullptr if the device has no more; error if there is no such device.
+// Allocates memory. Returns nullptr if the device has no more; throws if there is no such device.
 void* allocate(int device, size_t bytes);
-// As above; tries again once caches have returned their memory.
+// The same; tries again after caches have returned their memory.
 void* allocate_or_release(int device, size_t bytes);
 void free(int device, void* data);
 // Copies between host and devices in any direction; returns when the bytes have arrived.
 void copy(void* to, const void* from, size_t bytes);
-// Makes copy() throw an error with this reason from now on: an operation was aborted, so the
-// device's memory is not what the program computed.
+// Makes copy() throw an error with this reason from now on, because an aborted operation made the
+// device's memory invalid.
 void refuse_copies(const std::string& reason);
 
-// Returns memory for the duration of one kernel call, of the device in use; the last taken is
-// returned first. The calling thread's next call has the same memory, and the stream's order keeps
-// them apart. It grows to the largest call and is kept, so that a step in steady state allocates
-// nothing.
+// Returns memory of the device in use for the duration of one kernel call; return the last one
+// first. The calling thread's next call gets the same memory, which the stream's order makes safe.
+// It grows to the largest call and is kept, so that a step in steady state allocates nothing.
 void* take_scratch(size_t bytes);
 void give_scratch(size_t bytes);
 // Scratch memory while it lives; none for 0 bytes.
@@ -39,11 +38,11 @@ class TakenScratch {
   size_t bytes_;
   void* data_;
 };
-// `release` returns to the device what a cache keeps for later.
+// Sets `release`, which returns a cache's free memory to the device.
 void on_shortage(void (*release)());
 
-// Copies the bytes with the call: they may change once it returns, and recorded work keeps them for
-// its replays. For tables of some KB.
+// Copies the bytes with the call. They may change once it returns, and recorded work keeps them for
+// its replays. For tables of a few KB.
 void upload_queued(void* to, const void* from, size_t bytes);
 
 }  // namespace booster::kernels::cuda

@@ -1,4 +1,4 @@
-// Errors of GPU kernels. In a file of their own, so that nvcc need not read the formatting library.
+// Errors of GPU kernels. In a separate file, so that nvcc need not read the formatting library.
 #pragma once
 
 #include <cstddef>
@@ -6,9 +6,9 @@
 
 namespace booster::kernels::cuda {
 
-// The call mixes tensors of the CPU and of a GPU.
+// Throws for a call that mixes tensors of the CPU and of a GPU.
 [[noreturn]] void refuse_mixed_devices();
-// A kernel has no memory for its own needs.
+// Throws because a kernel has no memory for partial results.
 [[noreturn]] void fail_without_memory(int device, size_t bytes);
 
 }  // namespace booster::kernels::cuda

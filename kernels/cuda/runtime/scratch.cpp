@@ -21,7 +21,7 @@ size_t rounded(size_t bytes) {
   return bytes == 0 ? alignment : (bytes + alignment - 1) / alignment * alignment;
 }
 
-// For tests: unwritten memory reads as nan.
+// Fills memory, for tests, so that unwritten memory reads as nan.
 void poison(void* data, size_t bytes) {
   static const bool wanted = environment::is_set("BOOSTER_CUDA_POISON");
   if (wanted) CUDA_CALL(cudaMemsetAsync(data, 0xFF, bytes, current_stream()));
@@ -66,7 +66,7 @@ void ScratchStack::add_chunk(size_t bytes) {
   chunks_.push_back({static_cast<char*>(data), size, 0});
 }
 
-// The runtime waits until no queued work uses them.
+// Frees the chunks; the runtime waits until no queued work uses them.
 void ScratchStack::drop_chunks() {
   dropped_bytes_ = 0;
   for (const Chunk& chunk : chunks_) {

@@ -6,8 +6,8 @@
 
 namespace booster::kernels::cuda {
 
-// Memory of one device: a stack in chunks. While it is in use it grows by further chunks. When it
-// is empty again and has several, one of their total size replaces them at the next call. Returning
+// Memory of one device: a stack in chunks. While in use it grows by further chunks. Once it is
+// empty with several chunks, the next call replaces them by one of their total size. Returning
 // memory never fails, so destructors may do it.
 class ScratchStack {
  public:

@@ -22,7 +22,8 @@ cudaStream_t copy_stream(int device) {
 
 }  // namespace
 
-// Selects the device first: otherwise the runtime would open device 0.
+// Allocates pinned memory. Selects the device first, because otherwise the runtime would open
+// device 0.
 void* allocate_pinned(int device, size_t bytes) {
   use(device);
   const UnrecordedCall unrecorded;
@@ -43,7 +44,7 @@ void free_pinned(void* data) {
 
 std::shared_ptr<Event> copy_beside(int device, void* to, const void* from, size_t bytes,
                                    Event* after) {
-  refuse_in_recording("a copy beside the kernels");
+  refuse_in_recording("a copy in parallel with the kernels");
   use(device);
   const cudaStream_t stream = copy_stream(device);
   if (after) after->precede(stream);

@@ -1,5 +1,5 @@
-// Memory of the host that GPUs access by themselves (pinned), and copies from it that overlap with
-// kernels. Thread-safe.
+// Host memory that GPUs access directly (pinned), and copies from it that overlap with kernels.
+// Thread-safe.
 #pragma once
 
 #include "kernels/device/event.h"
@@ -11,11 +11,11 @@ namespace booster::kernels::cuda {
 
 // Allocates for copies to this device; nullptr if the system has no more.
 void* allocate_pinned(int device, size_t bytes);
-// Never throws, since the runtime may already have ended.
+// Frees pinned memory. Never throws, since the runtime may already have ended.
 void free_pinned(void* data);
-// Queues a copy from pinned memory on a stream of its own, which waits only for `after` (null: for
-// nothing). Kernels queued from now on run after the copy. Once the result is past, `from` may be
-// written again.
+// Queues a copy from pinned memory on a separate stream, which waits only for `after` (if not
+// null). Kernels queued from now on run after the copy. Once the returned event is past, `from` may
+// be written again.
 std::shared_ptr<Event> copy_beside(int device, void* to, const void* from, size_t bytes,
                                    Event* after);
 

@@ -19,7 +19,7 @@ struct Timing {
   bool is_complete = false;  // both are recorded in the stream
 };
 
-// Never destroyed: the runtime may end first.
+// Never destroyed, because the runtime may end first.
 struct Timings {
   std::mutex mutex;
   int64_t first = 0;
@@ -32,7 +32,7 @@ Timings& timings() {
   return *kept;
 }
 
-// Returns null if the device gives no event.
+// Returns an event; null if the device gives none.
 cudaEvent_t take_event(int device) {
   std::vector<cudaEvent_t>& free_events = timings().free_events[device];
   cudaEvent_t event = nullptr;
@@ -45,7 +45,8 @@ cudaEvent_t take_event(int device) {
   return event;
 }
 
-// Returns false if the GPU has failed; the kernel's own call reports that.
+// Returns true if the event could be recorded, and false if the GPU has failed; the kernel's own
+// call reports that.
 bool is_marked(cudaEvent_t event) {
   try {
     return cudaEventRecord(event, current_stream()) == cudaSuccess;
@@ -109,7 +110,7 @@ class Anchors {
   std::map<int, Anchor> anchors_;
 };
 
-// Takes over the timings that take_times() measures; no other code has them any more.
+// Takes over the timings for take_times(); no other code uses them afterwards.
 std::pair<int64_t, std::vector<Timing>> taken() {
   std::lock_guard lock(timings().mutex);
   const int64_t first = timings().first;
@@ -117,7 +118,8 @@ std::pair<int64_t, std::vector<Timing>> taken() {
   return {first, std::exchange(timings().all, {})};
 }
 
-// If a timing has begun but not ended, the stream may still record its end.
+// Returns events to the pool. If a timing has begun but not ended, the stream may still record its
+// end.
 void give_back(const std::vector<Timing>& all) {
   std::lock_guard lock(timings().mutex);
   for (const Timing& each : all) {
@@ -130,7 +132,7 @@ void give_back(const std::vector<Timing>& all) {
 }  // namespace
 
 int64_t begin_time() noexcept {
-  if (graph_in_progress()) return -1;  // it runs when it is replayed
+  if (graph_in_progress()) return -1;  // it runs during replays
   std::lock_guard lock(timings().mutex);
   const int device = current_device();
   const Timing timing = {device, take_event(device), take_event(device)};

@@ -1,5 +1,5 @@
-// NVTX consists of its header. At the first range it opens the library that a tool has named in the
-// environment; without a tool a range is an empty call.
+// NVTX is a header-only library. At the first range it opens the library that a tool has named in
+// the environment. Without a tool, a range is an empty call.
 #include "kernels/cuda/trace/nvtx.h"
 
 #include <nvtx3/nvToolsExt.h>

@@ -1,5 +1,5 @@
-// Ranges on the timeline of NVIDIA's tools; a null address in a module built without NVTX's header,
-// which the toolkit has.
+// Ranges on the timeline of NVIDIA's tools; null in a module built without NVTX's header, which the
+// toolkit has.
 #pragma once
 
 #include "platform/trace.h"

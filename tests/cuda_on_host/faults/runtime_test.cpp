@@ -141,7 +141,7 @@ TEST_CASE("an error that stays says that the process is lost, and one that does 
   };
   for (const cudaError_t lasting :
        {cudaErrorIllegalAddress, cudaErrorLaunchFailure, cudaErrorMisalignedAddress}) {
-    CHECK(says(words(lasting), "can compute nothing on its GPU any more"));
+    CHECK(says(words(lasting), "can no longer use its GPU"));
     CHECK(says(words(lasting), "BOOSTER_CUDA_DEBUG=1"));
     CHECK(says(words(lasting), "from cudaFree(x)"));
   }

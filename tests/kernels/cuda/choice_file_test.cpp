@@ -55,7 +55,7 @@ TEST_CASE("of choices that several processes write, the first one of a product c
       CHECK(files[random() % 3].read(why) == want);
     }
     CHECK(!ChoiceFile(path, "another GPU").read(why));
-    CHECK(why == "it is for something else; got a GPU, want another GPU");
+    CHECK(why == "it has another subject; got a GPU, want another GPU");
     size_t left = 0;
     for (const auto& entry : fs::directory_iterator(folder.path / std::to_string(round)))
       left += entry.path() != path && entry.path() != path + ".lock";

@@ -54,9 +54,9 @@ head -n -1 "$work/first" | sed '3,$s/^2 /3 /' > "$file"
 seal "$file"
 cp "$file" "$work/refused"
 run BOOSTER_TUNE_PRODUCTS=1
-said 'refuses a way to compute a product'
+said 'refuses an algorithm that it has proposed'
 run BOOSTER_TUNED_PRODUCTS="$work/refused" WORLD_SIZE=2
-said 'refuses a way to compute a product'
+said 'refuses an algorithm that it has proposed'
 run BOOSTER_TUNED_PRODUCTS="$work/first" WORLD_SIZE=2
 silent
 
@@ -66,7 +66,7 @@ seal "$file"
 run BOOSTER_TUNE_PRODUCTS=1
 sed '3s/^./0/' "$work/first" > "$file"
 run BOOSTER_TUNE_PRODUCTS=1
-said 'is written anew: it is damaged'
+said 'rewriting .*: it is damaged'
 (($(grep -c 'written anew' "$work/said") == 1)) || fail "says it more than once"
 cmp "$file" "$work/first" || fail "does not write a damaged file anew"
 cp "$file" "$work/damaged"
@@ -78,15 +78,15 @@ said 'cannot be used: there is no such file'
 head -n -1 "$work/first" | sed '2s/CUDA on the host/another GPU/' > "$work/another"
 seal "$work/another"
 ! run BOOSTER_TUNED_PRODUCTS="$work/another" || fail "takes the choices for another GPU"
-said 'it is for something else; got another GPU, .* want CUDA on the host, '
+said 'it has another subject; got another GPU, .* want CUDA on the host, '
 
 # Ranks could choose differently; no folder to write to.
 rm -r "$XDG_CACHE_HOME"
 run BOOSTER_TUNE_PRODUCTS=1 WORLD_SIZE=2
-said 'got several ranks, which time nothing'
+said 'got several ranks, which do not time products'
 [[ ! -e $XDG_CACHE_HOME ]] || fail "times products in a job of several ranks"
 run BOOSTER_TUNE_PRODUCTS=1 XDG_CACHE_HOME="$work/first"
-said 'are not kept in'
+said 'cannot keep the algorithms'
 (($(grep -c 'not kept' "$work/said") == 1)) || fail "says it more than once"
 
 # Numbers are those of products that nobody times, also where something is added to what is there.

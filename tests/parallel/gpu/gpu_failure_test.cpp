@@ -47,7 +47,7 @@ TEST_CASE("rank: a GPU hangs" * doctest::skip()) {
   work.wait();  // does not wait for the GPU
   const std::string error = failure_of([&] { ranks.x.to_vector<double>(); });
   CAPTURE(error);
-  CHECK(contains(error, "the numbers on this GPU are lost"));
+  CHECK(contains(error, "the values on this GPU are lost"));
   CHECK(contains(error, "the GPUs did not complete it within 2 s (BOOSTER_TIMEOUT)"));
   CHECK(contains(failure_of([&] { work.synchronize(); }), "BOOSTER_TIMEOUT"));
   const std::string later = failure_of([&] { ranks.group.barrier(); });

@@ -20,7 +20,7 @@ Library open_library(const std::vector<std::string>& files) {
   for (const std::string& folder : folders)
     for (const std::string& file : files)
       if (void* handle = open(folder + "/" + file)) return {handle, ""};
-  missing += folders.empty() ? "; there is no toolkit of CUDA either" : "; nor is it in";
+  missing += folders.empty() ? "; there is no CUDA toolkit either" : "; it is not in";
   for (const std::string& folder : folders) missing += " " + folder;
   return {nullptr, missing + " (BOOSTER_CUDA_LIBRARIES names more folders)"};
 }

@@ -9,10 +9,10 @@ namespace booster::kernels::cuda {
 
 struct Library {
   void* handle = nullptr;  // of dlopen
-  std::string missing;     // why there is none
+  std::string missing;     // why it could not be opened
 };
 
-// Opens the first of these files that the system or a folder of library_folders() has.
+// Opens the first of these files that the system, or a folder of library_folders(), has.
 Library open_library(const std::vector<std::string>& files);
 
 }  // namespace booster::kernels::cuda

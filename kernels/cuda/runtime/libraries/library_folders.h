@@ -1,4 +1,4 @@
-// Folders with NVIDIA's libraries that the system does not search.
+// Finds folders with NVIDIA's libraries that the system does not search.
 #pragma once
 
 #include <string>
