@@ -104,7 +104,8 @@ void GradScaler::check_gradients(const Parameters& with_grad) const {
   scaler_.check_start();
   for (const auto& [name, parameter] : with_grad)
     check(parameter.grad().dtype() != DType::f16,
-          "GradScaler: attempting to unscale FP16 gradients; parameter {} is f16, want f32 parameters, f32 masters (fp16_naive), or step() without unscale_()",
+          "GradScaler: attempting to unscale FP16 gradients; parameter {} is f16, want f32 "
+          "parameters, f32 masters (fp16_naive), or step() without unscale_()",
           name);
 }
 
@@ -139,7 +140,8 @@ ScaledStepReport GradScaler::step(Optimizer& optimizer) {
   const bool unscales = entry(optimizer).stage == Stage::ready;
   check(entry(optimizer).found_inf.defined() ||
             (unscales && !optimizer.parameters_with_grad().empty()),
-        "GradScaler::step: no inf checks were recorded for this optimizer: none of its parameters had a gradient; want a backward pass of a loss that depends on them");
+        "GradScaler::step: no inf checks were recorded for this optimizer: none of its parameters "
+        "had a gradient; want a backward pass of a loss that depends on them");
   Entry& mine = entry(optimizer);
   if (unscales && has_f16_gradients(optimizer)) {
     step_scaled(optimizer, mine);
@@ -163,7 +165,8 @@ void GradScaler::update() {
       found = entry.found_inf.clone();
   }
   check(found.defined(),
-        "GradScaler::update: no inf checks were recorded prior to update; want step() or unscale_() before each update");
+        "GradScaler::update: no inf checks were recorded prior to update; want step() or "
+        "unscale_() before each update");
   scaler_.update(found);
   entries_.clear();
 }

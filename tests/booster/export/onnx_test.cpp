@@ -173,7 +173,8 @@ TEST_CASE("export takes the averages of a checkpoint where it is asked to") {
   const CommandResult file =
       exported(output + "/checkpoint/latest/model.safetensors", " --averages");
   CHECK(file.code == 2);
-  CHECK_MESSAGE(file.says("--averages: got a model's files, want a checkpoint"), file.output);
+  CHECK_MESSAGE(file.says("--averages: no averages in a model's files; want a checkpoint"),
+                file.output);
 }
 
 TEST_CASE("numbers of variable length are those of the encoding's description") {
