@@ -1,6 +1,6 @@
 // The bound for speed comparisons: the current rate of oneDNN's own matmul on this machine for the
-// shapes of a training step. It calls the library directly, not our kernels, with the layouts
-// of training: rows of activations, weights (out, in), nothing prepacked.
+// shapes of a training step. It calls the library directly, without our kernels, in the layouts of
+// training: rows of activations, weights (out, in), nothing prepacked.
 #pragma once
 
 #include "kernels/arguments/view.h"
