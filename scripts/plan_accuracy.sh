@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Plans trainings of small Vision Transformers and then runs them. Prints both images per second, by
 # model, strategy and number of ranks, as rows of the table in docs/plan.md. Shows the accuracy of
-# plans if the machine is otherwise idle. usage: scripts/plan_accuracy.sh [--set key=value ...], for
-# the plan and the training environment: BUILD: the build folder; OUT: for results; STEPS: the
-# number of training steps (40); SIDE: pixels of a side (64); LOADER_MS: the value of --loader-ms
-# (0)
+# plans if the machine is otherwise idle.
+# usage: scripts/plan_accuracy.sh [--set key=value ...], for the plan and the training
+# environment: BUILD: the build folder; OUT: for results; STEPS: the number of training steps (40);
+# SIDE: pixels of a side (64); LOADER_MS: the value of --loader-ms (0)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build} out=${OUT:-out/plan_accuracy} steps=${STEPS:-40}

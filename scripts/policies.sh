@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Trains every file of examples/policies on the small set of JPEG files, on one and on two ranks,
 # from two seeds. Prints the mean loss of the last epoch over the seeds, next to fp32's on the same
-# plugin. usage: scripts/policies.sh [--set key=value ...] environment: BUILD: the build folder;
-# OUT: for results; SEEDS, by default "1 2"
+# plugin.
+# usage: scripts/policies.sh [--set key=value ...]
+# environment: BUILD: the build folder; OUT: for results; SEEDS, by default "1 2"
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build} out=${OUT:-out/policies}

@@ -238,7 +238,7 @@ TEST_CASE("a scale moves once for all optimizers, in every strategy, without a h
       const StepReport first = pair.opt(0).step(), second = pair.opt(1).step();
       CHECK(host_reads() == before);
       CHECK(first.loss_scale() == scale);
-      // These do not check gradients; "auto" may be one of them.
+      // These strategies do not check gradients; "auto" may be one of them.
       const std::string name = pair.precision().name();
       if (name == "fp32" || name == "fp64") continue;
       CHECK(second.skipped() == std::isinf(gradients[1]));

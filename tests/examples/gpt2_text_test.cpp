@@ -158,7 +158,7 @@ TEST_CASE("gpt2_text goes on where neither metrics nor checkpoints can be writte
   CHECK(full.says("error: "));
   CHECK_FALSE(example.metrics().empty());
 
-  // A checkpoint whose place was taken is saved at a later step.
+  // If another file has its name, a checkpoint is saved at a later step.
   const auto checkpoint = example.folder() / "later/checkpoint";
   example.folder().write("later/checkpoint", "a file where the folder should be");
   const CommandResult later = Example().run_and(

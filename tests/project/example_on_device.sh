@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The image example trains on a GPU as on the CPU, in f32 and bf16: the losses of its first steps.
-# On the CPU emulator of CUDA.
+# Checks that the image example has the same first losses on a GPU as on the CPU, in f32 and bf16.
+# Uses the CPU emulator of CUDA.
 # usage: example_on_device.sh VIT_PROGRAM CUDA_MODULE
 set -euo pipefail
 work=$(mktemp -d)
@@ -18,7 +18,8 @@ losses() {  # DEVICE PRECISION
 vit=$1
 export BOOSTER_CUDA_MODULE=$2 BOOSTER_CUDA_POISON=1 CUDA_ON_HOST_MEMORY=512 CUDA_ON_HOST_SEED=drawn
 for precision in fp32 bf16; do
-  # Rounded at other places in bf16: a sum of products is one there, and several here.
+  # In bf16 the two round at other places: a sum of products is one operation there, and several
+  # here.
   [[ $precision == fp32 ]] && most=1e-4 || most=1e-2
   losses cpu $precision > "$work/cpu"
   losses cuda $precision > "$work/cuda"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The library installs few headers, so that a program's author can read them: at most `most` of
-# them, each at most `longest` lines. booster.h names those to read first.
+# Checks that the library installs few headers, so that a program's author can read them: at most
+# `most` headers of at most `longest` lines each. booster.h names the headers to read first.
 # usage: public_surface.sh ROOT
 set -euo pipefail
 cd "$1"

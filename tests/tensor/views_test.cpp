@@ -1,5 +1,5 @@
-// Views and sizes against a plain model. Drawn arguments are often wrong; a function must refuse
-// exactly those that the model refuses, and otherwise return the model's values.
+// Views and sizes against a plain model. Drawn arguments are often wrong. A function must refuse
+// the same arguments as the model, and otherwise return the model's values.
 #include "core/tensor/tensor.h"
 
 #include "tests/draws.h"

@@ -1,4 +1,4 @@
-// What a program may change between saving and resuming, and where the data continues.
+// Settings that a program may change between saving and resuming, and where the data continues.
 #include "booster/training/session.h"
 #include "core/tensor/memory/allocator.h"
 #include "tests/booster/checkpoint/small_training.h"

@@ -252,7 +252,7 @@ class RealLoop {
     return all;
   }
 
-  // Compares what a program sees of gradients after a clip or step.
+  // Compares the gradients that a program sees after a clip or step.
   std::string compare_gradients(const PlainLoop& plain, int model) const {
     const PlainOptimizer& want = plain.optimizer(model);
     if (!want.is_shown || !want.gradient || want.overflowed) return "";
@@ -340,7 +340,7 @@ std::string play(const Sequence& sequence, const World& world, const std::string
     const std::string after = fmt::format("after action {}: ", i + 1);
     if (skipped != want)
       return fmt::format("{}step skipped: got {}, want {}", after, skipped, want);
-    // Skips the comparison, so that the next call meets parameters still in flight.
+    // Skips the comparison, so that the next call finds parameters that ranks still exchange.
     if (sequence.setup.late && action.call == Call::step) continue;
     const std::string difference = real.compare(plain, action, index);
     if (!difference.empty()) return after + difference;

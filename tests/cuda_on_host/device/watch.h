@@ -1,6 +1,6 @@
 // Checks every memory access of a kernel. The compiler inserts the calls for -fsanitize=thread
-// (instrumentation.cpp). Checked are bounds, unwritten memory, the host's memory, alignment, and
-// unordered accesses of two threads to one place.
+// (instrumentation.cpp). The checks cover bounds, unwritten memory, the host's memory, alignment,
+// and unordered accesses of two threads to one place.
 #pragma once
 
 #include "tests/cuda_on_host/device/block.h"

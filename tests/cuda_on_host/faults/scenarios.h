@@ -1,5 +1,5 @@
-// Small GPU programs, each with one rule that it can follow or violate. Comments give the intended
-// computation; the programs return whether they achieved it.
+// Small GPU programs, each with one rule that it can follow or violate. Comments describe the
+// intended computation; the programs return whether they achieved it.
 #pragma once
 
 namespace cuda_on_host::faults {

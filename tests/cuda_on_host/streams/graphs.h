@@ -1,6 +1,6 @@
 // Stream capture and graphs. Work submitted to a capturing stream is recorded. It runs when the
 // graph is launched, in an order that is random within what streams and events allow. A forbidden
-// call returns CUDA's error and invalidates the capture; where CUDA's documents are ambiguous, the
+// call returns CUDA's error and invalidates the capture. If CUDA's documents are ambiguous, the
 // call counts as forbidden.
 #pragma once
 
