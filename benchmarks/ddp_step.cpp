@@ -1,5 +1,5 @@
-// The cost of distributing a model. Compares three cases: a training step of a Vision Transformer
-// on all ranks, on one rank alone with the same batch, and on ranks that do not communicate:
+// The cost of distributing a model. Compares a training step of a Vision Transformer on all ranks,
+// on one rank with the same batch, and on ranks that do not communicate:
 //   booster run --nproc_per_node 2 build/benchmarks/ddp_step --precision bf16
 // With --plugin tensor the ranks split the layers of one model and share the batch. With --plugin
 // pipeline each rank has some of the layers. The three cases take turns, since the speed of a

@@ -7,12 +7,12 @@
 //   fmt::print("{}", profiler.table());
 //   profiler.write_trace("trace.json");    // or with the group of all ranks
 //
-// It records every kernel call, phase of the step (forward, backward, step), op, wait for the
-// loader and collective on all threads, and the bytes of live tensors. One profiler records at a
-// time. It belongs to the thread that created it, which the table calls the main thread. A kernel
-// call costs two extra loads and branches without an active profiler, and about 0.15 us with one.
-// Two events enclose a kernel on a GPU. It has two times: the host's launch time and the GPU's run
-// time.
+// It records all kernel calls, phases of the step (forward, backward, step), ops, waits for the
+// loader and collectives on all threads. It also records the bytes of live tensors. One profiler
+// records at a time. It belongs to the thread that created it, which the table calls the main
+// thread. A kernel call costs two extra loads and branches without an active profiler, and about
+// 0.15 us with one. Two events enclose a kernel on a GPU. It has two times: the host's launch time
+// and the GPU's run time.
 #pragma once
 
 #include "parallel/groups/group.h"

@@ -104,14 +104,14 @@ const OpPolicy* current_policy();
 // Casts the arguments, in the given handles, as the policy requires for the op; skips undefined
 // tensors. Throws for a banned op, and for dtypes that cannot be widened.
 void cast_arguments(const OpPolicy& policy, Op op, std::span<Tensor* const> arguments);
-// The same for the active policy; notifies the observer, if there is one.
+// Does the same for the active policy; notifies the observer, if there is one.
 void apply_policy_slow(const OpPolicy* policy, Op op, std::span<Tensor* const> arguments);
 inline void apply_policy(Op op, std::initializer_list<Tensor*> arguments) {
   const OpPolicy* policy = current_policy();
   if ((policy != nullptr) | (current_observer() != nullptr)) [[unlikely]]
     apply_policy_slow(policy, op, {arguments.begin(), arguments.size()});
 }
-// The same for ops with any number of tensors.
+// Does the same for ops with any number of tensors.
 void apply_policy(Op op, std::vector<Tensor>& arguments);
 
 // Returns the dtype in which `op` would run on an f32 tensor of this device now. A fused op can

@@ -1,7 +1,7 @@
 // The tape: makes tensor functions differentiable. backward.h has the calls that run it.
 //
 // A differentiable function computes its result with kernels, then calls `record` with its inputs
-// and a closure that turns the gradient of the result into gradients of the inputs. Forward and
+// and a closure. The closure turns the result's gradient into gradients of the inputs. Forward and
 // formula are next to each other. To write your own (docs/add-an-op.md):
 //
 //   Tensor cube(const Tensor& x) {
@@ -57,9 +57,9 @@ class Gradients {
     else
       values_[i] = gradient();
   }
-  // The same for a function that can save a tensor. gradient(sum) adds to `sum`, the gradient that
-  // a leaf already has, and returns an undefined tensor. If `sum` is undefined, or it cannot add,
-  // it returns the gradient.
+  // Does the same for a function that can save a tensor. gradient(sum) adds to `sum`, the gradient
+  // that a leaf already has, and returns an undefined tensor. If `sum` is undefined, or it cannot
+  // add, it returns the gradient.
   template <class F>
   void compute_or_add(int i, F&& gradient) {
     compute(i, [place = place_of(i),
@@ -276,7 +276,7 @@ Tensor record(Tensor y, const char* name, std::initializer_list<Tensor> inputs, 
   return y;
 }
 
-// The same for a list of inputs of run-time length.
+// Does the same for a list of inputs of run-time length.
 template <class F>
 Tensor record(Tensor y, const char* name, const std::vector<Tensor>& inputs, F formula) {
   if (OpObserver* observer = current_observer()) [[unlikely]]
@@ -290,8 +290,8 @@ Tensor record(Tensor y, const char* name, const std::vector<Tensor>& inputs, F f
   return y;
 }
 
-// The same for several results, with a formula `void(std::span<const Tensor> g, Gradients& d)`.
-// g[i] is undefined if the i-th result was not used.
+// Does the same for several results, with a formula `void(std::span<const Tensor> g, Gradients&
+// d)`. g[i] is undefined if the i-th result was not used.
 template <class F>
 void record_many(std::span<Tensor* const> outputs, const char* name,
                  std::initializer_list<Tensor> inputs, F formula) {

@@ -45,7 +45,7 @@ class ParameterAverage {
   // Updates the average. `step` counts the optimizer's steps so far, including this one. Without
   // it, the decay is the option's value.
   void update(std::optional<int64_t> step = {});
-  // The same, unless the optimizer's step was skipped.
+  // Does the same, unless the optimizer's step was skipped.
   template <class Report>
   requires requires(const Report& report) { report.skipped(); }
   void update(const Report& report, std::optional<int64_t> step = {}) {

@@ -292,7 +292,7 @@ Operands converted(const Operands& operands, DType dtype, DType result_dtype) {
           writable(ScratchUse::result, result_dtype, operands.result), operands.bias};
 }
 
-// The same for unfolding, which needs all tensors contiguous.
+// Does the same for unfolding, which needs all tensors contiguous.
 Operands contiguous(const Operands& operands, DType dtype) {
   const auto plain = [&](const View& view) { return view.dtype == dtype && view.contiguous(); };
   const auto& [left, right, result, bias] = operands;

@@ -35,7 +35,7 @@
 namespace booster::kernels::cpu {
 
 // Returns true if y (without bias) is faster as an input gradient: of a convolution from y to x
-// with this weight mirrored, inputs and outputs exchanged.
+// with this weight mirrored.
 bool is_faster_as_gradient(const View& y, const View& x, const Window2d& window);
 View mirrored(const View& weight);  // in scratch memory
 Window2d mirrored(const Window2d& window);

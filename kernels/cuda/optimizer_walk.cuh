@@ -1,5 +1,5 @@
-// Walks a part of a parameter with a block of GPU threads: by groups of neighbouring elements that
-// fill 16 bytes of the compute type (four of f32), one per thread and turn.
+// Walks a part of a parameter with a block of GPU threads. In each turn a thread takes a group of
+// neighbouring elements, 16 bytes of the compute type (four of f32).
 //
 // One access reads or writes a group of each array of a slot (16 bytes of f32, 8 of f16 and bf16)
 // if its address allows it. Otherwise, and at the part's end, elements are accessed singly. Each

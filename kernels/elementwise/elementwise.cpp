@@ -21,7 +21,7 @@ void with_compute_type(DType dtype, F&& f) {
   return f(int64_t{});
 }
 
-// The same for derivatives, which exist only for floating types.
+// Does the same for derivatives, which exist only for floating types.
 template <class F>
 void with_floating_type(DType dtype, F&& f) {
   if (dtype == DType::f64) return f(double{});

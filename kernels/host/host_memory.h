@@ -8,7 +8,7 @@ namespace booster::kernels {
 // Returns 64-byte aligned memory; nullptr if the system has no more.
 void* allocate_host(size_t bytes);
 void free_host(void* data);
-// The same for a kernel's scratch; throws if the system has no more.
+// Does the same for a kernel's scratch; throws if the system has no more.
 void* allocate_scratch(size_t bytes);
 
 }  // namespace booster::kernels

@@ -22,7 +22,7 @@ class RecordingScope {
 
 // Throws if this thread is recording: "NAME: cannot be recorded, WHY; ... want INSTEAD".
 void refuse_to_record(const char* name, const char* why, const char* instead);
-// The same for an operation of the CPU.
+// Does the same for an operation of the CPU.
 [[noreturn]] void refuse_to_record_on_cpu(const char* name);
 
 }  // namespace booster::kernels

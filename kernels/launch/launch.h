@@ -32,7 +32,7 @@ void for_each_block(int64_t blocks, Body&& body) {
   for (int64_t i = 0; i < blocks; ++i) body(i);
 }
 
-// The same; `at_once` blocks should fit on a GPU's multiprocessor (kernels/cuda/launch.cuh).
+// Does the same; `at_once` blocks should fit on a GPU's multiprocessor (kernels/cuda/launch.cuh).
 template <int at_once, class Body>
 void for_each_block(int64_t blocks, Body&& body) {
   for_each_block(blocks, body);

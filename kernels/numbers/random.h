@@ -1,5 +1,5 @@
 // Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11): block `n` of
-// the stream `key` is a pure function of both, so any thread can draw any element.
+// the stream `key` depends only on both, so any thread can draw any element.
 #pragma once
 
 #include "kernels/launch/launch.h"

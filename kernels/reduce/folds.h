@@ -50,7 +50,8 @@ struct Extreme {
   static constexpr C identity = largest ? lowest<C> : highest<C>;
   KERNEL_FN static C of(C x) { return x; }
   KERNEL_FN static C combine(C a, C b) { return largest ? maximum_(a, b) : minimum_(a, b); }
-  // The same for lanes: g++ vectorises this form there, and the other one in loops over columns.
+  // Does the same for lanes: g++ vectorises this form there, and the other one in loops over
+  // columns.
   KERNEL_FN static C combine_lane(C a, C b) {
     const bool keeps = (a != a) | (largest ? a >= b : a <= b);
     return keeps ? a : b;

@@ -1,4 +1,4 @@
-// Passes of a block over a run of elements of one dtype: on the CPU loops that vectorise, on a GPU
+// Passes of a block over a run of elements of one dtype. The CPU uses loops that vectorise, a GPU
 // packs of 16 bytes for each thread.
 #pragma once
 
@@ -49,7 +49,7 @@ ON_DEVICE void map_run(To* to, const From* from, int64_t n, F&& f) {
 #endif
 }
 
-// The same; also returns the largest term(from[i]), an unsigned integer with term(0) = 0.
+// Does the same; also returns the largest term(from[i]), an unsigned integer with term(0) = 0.
 template <class Bits, class To, class From, class F, class Term>
 ON_DEVICE Bits map_run_with_largest(To* to, const From* from, int64_t n, F&& f, Term&& term) {
   const auto larger = [](Bits a, Bits b) { return b > a ? b : a; };

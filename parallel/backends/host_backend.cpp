@@ -29,7 +29,7 @@ std::span<const std::byte> bytes_of(const T& value) {
   return std::as_bytes(std::span(&value, 1));
 }
 
-// One message to a rank, or several that arrive in order.
+// Returns one message to a rank, or several that arrive in order.
 template <class Byte>
 std::array<std::span<Byte>, 1> in_a_row(std::span<Byte> message) {
   return {message};

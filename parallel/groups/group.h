@@ -67,14 +67,16 @@ class Group {
   // errors of all groups of the run then name these places.
   void name_places(const std::vector<std::string>& places) const;
 
-  // `tag` is the operation's purpose, equal on all ranks. data = reduction of all ranks' data.
+  // `tag` is the operation's purpose, equal on all ranks. Sets data to the reduction of all ranks'
+  // data.
   Work all_reduce_async(const Buffer& data, CollectiveOp reduction = CollectiveOp::sum,
                         OperationTag tag = {}) const;
-  // data = the root's data.
+  // Sets data to the root's data.
   Work broadcast_async(const Buffer& data, int root = 0) const;
-  // out = all ranks' `in`, concatenated; out.count == size() * in.count.
+  // Sets `out` to all ranks' `in`, concatenated; out.count == size() * in.count.
   Work all_gather_async(const Buffer& out, const Buffer& in, OperationTag tag = {}) const;
-  // out = this rank's part of the reduction of all ranks' `in`; in.count == size() * out.count.
+  // Sets `out` to this rank's part of the reduction of all ranks' `in`; in.count == size() *
+  // out.count.
   Work reduce_scatter_async(const Buffer& out, const Buffer& in,
                             CollectiveOp reduction = CollectiveOp::sum,
                             OperationTag tag = {}) const;

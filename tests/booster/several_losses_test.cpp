@@ -14,7 +14,7 @@ using booster::testing::Weight;
 
 namespace {
 
-// Two elements; the gradient of sum(w) * g is g for both.
+// Returns two elements; the gradient of sum(w) * g is g for both.
 Tensor start() { return from_vector(std::vector<float>{1, -2}, {2}); }
 
 // f16 cannot hold a gradient above 0.99 at the initial scale, 65536.

@@ -48,8 +48,8 @@ std::map<void*, int>& owners() {
   return *devices;
 }
 
-// The kernels that the driver has loaded on a device. It must not load one while NCCL operations
-// may run, so the number of communicators is tracked too.
+// Returns the kernels that the driver has loaded on a device. It must not load one while NCCL
+// operations may run, so count_communicators() tracks their number.
 std::set<std::pair<int, const void*>>& loaded() {
   static auto* kernels = new std::set<std::pair<int, const void*>>;
   return *kernels;

@@ -80,8 +80,8 @@ hang() { hangs=$((hangs + 1)) && wrong "hang: $1"; }
 # checkpoint, the ranks after RESTARTS restarts must also have printed their start.
 has_gone_on() { is_past "$1" && { (($1 == 0)) || [[ -n $(resumed_after "$2") ]]; }; }
 has_gone_on_or_ended() { has_gone_on "$@" || tools_are_gone; }
-# check_checkpoints STEP RESTARTS: checks that a kill removed no committed checkpoint, and that
-# ranks started after RESTARTS restarts did not resume from an earlier step or from the beginning.
+# check_checkpoints STEP RESTARTS: checks that a kill removed no committed checkpoint. Ranks after
+# RESTARTS restarts must not have resumed from an earlier step or from the beginning.
 check_checkpoints() {
   local after earliest
   after=$(committed) earliest=$(resumed_after "$2" | sort -n | head -n 1)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks that four ranks of mpirun end with the same weights, bit for bit, over MPI, over shared
-# memory and over their own choice, in every layout of the model.
+# Checks that four ranks of mpirun end with the same weights, bit for bit, in every layout of the
+# model. Uses MPI, shared memory and the ranks' own choice.
 # usage: mpi.sh GPT2_TEXT
 set -euo pipefail
 program=$1

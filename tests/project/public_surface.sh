@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Checks that the library installs few headers, so that a program's author can read them: at most
-# `most` headers of at most `longest` lines each. booster.h names the headers to read first.
+# Checks that the library installs few headers, so that a program's author can read them. There are
+# at most `most` headers, each of at most `longest` lines. booster.h names the headers to read
+# first.
 # usage: public_surface.sh ROOT
 set -euo pipefail
 cd "$1"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Checks what a formatter would fix silently: no tabs, no spaces at the end of a line, a newline at
-# the end of a file, lines of code within 100 columns (tables, *.def, may have long rows); writes to
-# stderr that may throw; uses that must go through one function; and files that a test left in the
-# source tree.
+# Checks what a formatter would fix: no tabs, no spaces at the end of a line, a newline at the end
+# of a file, lines of code within 100 columns (tables, *.def, may have long rows). Also finds writes
+# to stderr that may throw, uses that must go through one function, and files that a test left in
+# the source tree.
 # usage: style.sh ROOT
 set -euo pipefail
 cd "$1"

@@ -44,7 +44,7 @@ std::optional<size_t> dim_of(int64_t dim, size_t dims) {
   return static_cast<size_t>(dim < 0 ? dim + n : dim);
 }
 
-// As above, but treats a model without dimensions as one with a single dimension.
+// Does the same, but treats a model without dimensions as one with a single dimension.
 std::optional<size_t> dim_or_only(int64_t dim, size_t dims) {
   return dim_of(dim, std::max<size_t>(dims, 1));
 }

@@ -42,7 +42,7 @@ std::map<std::string, Tensor> read_weights(const fs::path& path, bool averages) 
   return weights;
 }
 
-// A config as a program was given it, or run.json, which holds one.
+// Reads a program's config, or run.json, which has one.
 ReadJson read_config(const fs::path& file) {
   const ReadJson json = json_if_whole(read_file(file, longest_record));
   const ReadJson& config = json.is_object() && json.contains("config") ? json["config"] : json;
@@ -63,7 +63,7 @@ Model model_of(const Config& config, const std::map<std::string, Tensor>& weight
   return model;
 }
 
-// Of one image or row.
+// Returns the shape of one image or row.
 Shape sample_of(const Config& config, const ReadJson& data) {
   if (config.has("model.img_size")) {
     const auto side = config.get<int64_t>("model.img_size");

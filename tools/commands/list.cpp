@@ -34,7 +34,7 @@ Json json_of_entries(const Entries& entries) {
   return list;
 }
 
-// The options as JSON schemas with type, default, limits and description.
+// Prints the options as JSON schemas with type, default, limits and description.
 template <class Entry>
 void print_json(const char* kind, const Entry& entry) {
   Json options = Json::object();

@@ -71,9 +71,9 @@ TriedStep step_of(const PlanArguments& arguments) {
   return step;
 }
 
-// Measures the cost of a rank's training with a rank's share of this machine, while one companion
-// process for each other rank does the same work. For a plan on GPUs it measures no time; the
-// counted work scales with the batch.
+// Measures the cost of a rank's training with a rank's share of this machine. Meanwhile one
+// companion process for each other rank does the same work. For a plan on GPUs it measures no time;
+// the counted work scales with the batch.
 ModelCost cost_of(const PlanArguments& arguments, TriedStep step) {
   const bool here = arguments.gpu.empty();
   const int ranks = here ? arguments.per_node : 1;

@@ -37,7 +37,7 @@ const std::regex& line_form() {
   return form;
 }
 
-// "1.000000e+00", "-inf", "nan"; false if it is not a number.
+// Reads "1.000000e+00", "-inf" or "nan"; returns false if it is not a number.
 bool read_number(const std::string& text, double& value) {
   const std::optional<double> number = decimal_number(text);
   value = number.value_or(0);

@@ -147,7 +147,8 @@ class Predictor {
                                times * ring.half(bytes)});
   }
 
-  // Two all-reduces per pass of a block, or the same volume as reduce-scatters and all-gathers.
+  // Adds two all-reduces per pass of a block, or the same volume as reduce-scatters and
+  // all-gathers.
   void exchange_layers() {
     if (tensor_.ranks() == 1) return;
     const double passes = spread_.recompute ? 3 : 2;

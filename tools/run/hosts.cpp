@@ -192,7 +192,7 @@ std::vector<std::string> place_of_node(const RunOptions& options, const std::vec
 
 }  // namespace
 
-// A broken connection must be noticed within a bounded time, so that the run ends.
+// Sets time limits, so that ssh notices a broken connection and the run ends.
 std::vector<std::string> ssh_command(const RunOptions& options, const std::vector<Host>& hosts,
                                      int node) {
   std::vector<std::string> remote = {"env"};

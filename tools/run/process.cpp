@@ -135,7 +135,7 @@ void end_groups(const std::set<pid_t>& groups, const std::string& folder) {
   std::filesystem::remove_all(folder, ignored);
 }
 
-// The keeper process: it sends the name of its folder, reads process groups from the pipe, and
+// Runs the keeper process: it sends the name of its folder, reads process groups from the pipe, and
 // cleans up when the pipe closes.
 [[noreturn]] void keep(int groups_from, int name_to) try {
   const std::string folder = make_folder();

@@ -30,7 +30,7 @@ using std::chrono::seconds;
 
 constexpr seconds grace_after_failure(5), grace_for_output(1), grace_for_saving(600);
 constexpr seconds grace_after_saving(2);
-// The time that a failed rank has to end by itself after another rank reports that failure.
+// How long a failed rank has to end by itself after another rank reports that failure.
 constexpr seconds grace_for_cause(1);
 constexpr seconds one_signal(1);
 // A tool on another machine, and the connection to it, take slightly longer than its ranks.

@@ -239,7 +239,7 @@ FieldRow<Struct> field(Option option, T Struct::*member) {
             if (auto given = values.given<T>(name)) fields.*member = std::move(*given);
           }};
 }
-// The same for a value that is null unless given.
+// Returns the same for a value that is null unless given.
 template <class Struct, class T>
 FieldRow<Struct> field(Option option, std::optional<T> Struct::*member) {
   const std::string name = option.name;
@@ -268,7 +268,7 @@ template <class Struct>
 FieldRow<Struct> field(std::string name, std::string Struct::*member, std::string description) {
   return field(text_option(std::move(name), Struct().*member, std::move(description)), member);
 }
-// The same for a value that is one of `choices`.
+// Returns the same for a value that is one of `choices`.
 template <class Struct>
 FieldRow<Struct> field(std::string name, std::string Struct::*member,
                        std::vector<std::string> choices, std::string description) {

@@ -16,7 +16,7 @@ LRSchedulerEntry entry(const char* name, const char* description,
           }};
 }
 
-// A schedule with an end: total_steps is stored in `total`.
+// Returns a schedule with an end: total_steps is stored in `total`.
 template <class Made, class Fields>
 LRSchedulerEntry entry(const char* name, const char* description, int64_t Fields::*total,
                        std::vector<FieldRow<Fields>> rows) {

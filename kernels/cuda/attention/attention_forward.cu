@@ -1,5 +1,5 @@
-// Attention on a GPU, for every dtype, size and mask: a product of queries and keys, a kernel that
-// converts each row of scores to probabilities in place, and a product with the values.
+// Computes attention on a GPU, for every dtype, size and mask. Multiplies queries by keys, converts
+// each row of scores to probabilities in place, and multiplies by the values.
 #include "kernels/catalogue.h"
 #include "kernels/cuda/attention/head_tokens.cuh"
 #include "kernels/cuda/attention/score_rows.cuh"

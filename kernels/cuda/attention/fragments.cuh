@@ -74,9 +74,9 @@ __device__ int place(int row, int pack) {
   return row * width + (pack ^ (row % 8)) * pack_size;
 }
 
-// Copies tokens of a head to tiles, for `count` tensors with the same tokens and features at once,
-// by all threads of a block of `warps`. A thread's packs are in one column of packs, a constant
-// number of rows apart, so it needs only one address for each tensor.
+// Copies tokens of a head to tiles, with all threads of a block of `warps`. Handles `count` tensors
+// with the same tokens and features. A thread's packs are in one column of packs, a constant number
+// of rows apart, so it needs only one address for each tensor.
 template <int warps, int width, int count, class T, bool whole>
 class TileLoader {
  public:

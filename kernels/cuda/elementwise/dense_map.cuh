@@ -1,5 +1,5 @@
-// Elementwise work in quads: four neighbouring elements that a thread reads and writes with one
-// instruction for each operand (16 bytes of f32, 8 of f16 and bf16). A thread has two quads a
+// Elementwise work in quads: four neighbouring elements (16 bytes of f32, 8 of f16 and bf16). A
+// thread reads or writes a quad of an operand with one instruction. A thread has two quads a
 // block's width apart. A warp's accesses are thus dense, with two in flight, and the dtype is
 // resolved once for eight elements.
 #pragma once

@@ -1,5 +1,5 @@
-// Mean and sum of squared deviations of many numbers in one pass over memory: by groups of each
-// thread's numbers, which are then merged (Chan, Golub and LeVeque, 1983). There is no
+// Computes mean and sum of squared deviations of many numbers in one pass over memory. Each thread
+// sums groups of its numbers, then groups are merged (Chan, Golub and LeVeque, 1983). There is no
 // cancellation, because numbers are measured from an origin that is one of them.
 #pragma once
 

@@ -23,7 +23,7 @@ int current_device();
 // it, so that their calls run in the order in which they were made. It does not wait for the legacy
 // default stream, which captures must not use.
 cudaStream_t current_stream();
-// The same for calls that are never recorded (runtime/graph.h): marks in execution order.
+// Returns the same for calls that are never recorded (runtime/graph.h): marks in execution order.
 cudaStream_t running_stream();
 // Makes the calling thread use another stream while it lives.
 class StreamScope {

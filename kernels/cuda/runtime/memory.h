@@ -9,7 +9,7 @@ namespace booster::kernels::cuda {
 
 // Allocates memory. Returns nullptr if the device has no more; throws if there is no such device.
 void* allocate(int device, size_t bytes);
-// The same; tries again after caches have returned their memory.
+// Does the same; tries again after caches have returned their memory.
 void* allocate_or_release(int device, size_t bytes);
 void free(int device, void* data);
 // Copies between host and devices in any direction; returns when the bytes have arrived.

@@ -279,8 +279,7 @@ class RealLoop {
 
   double scale() const { return models_[0].session().precision->state().at("scale"); }
 
-  // A coarse comparison, since 8-bit weights have 4 significant bits. It detects stale 16-bit
-  // copies.
+  // Compares coarsely, since 8-bit weights have 4 significant bits. It detects stale 16-bit copies.
   std::string compare_output(const PlainLoop& plain, int model, int index) {
     if (setup_.strategy == "fp8") return "";  // weights larger than its history are clipped
     const BoostedModel& net = models_[static_cast<size_t>(model)];

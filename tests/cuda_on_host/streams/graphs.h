@@ -48,7 +48,7 @@ cudaGraph_t end_capture(const CapturePlace& origin, cudaError_t& status);
 // Checks a call that a thread must not make while streams are being captured, by the thread's mode.
 // Returns success, or cudaErrorStreamCaptureUnsupported after invalidating the captures.
 cudaError_t check_unsafe_call();
-// The same for a call that waits for the whole device, in any thread.
+// Does the same for a call that waits for the whole device, in any thread.
 cudaError_t check_wait_for_device(int device);
 cudaStreamCaptureMode exchange_capture_mode(cudaStreamCaptureMode mode);
 // Invalidates the capture because of a call that conflicts with it.
