@@ -57,7 +57,7 @@ struct Fp8CurrentRule {
   float largest;  // of the format
   float eps;
   bool power_of_two;  // rounds the scale down to a power of two
-  float limit;  // replaces an overflowing scale: the largest value of the input's dtype
+  float limit;        // replaces an overflowing scale: the largest value of the input's dtype
 };
 
 }  // namespace kernels

@@ -63,9 +63,8 @@ const std::string& why_no_cuda_module() { return loaded().missing; }
 
 const CudaModule& cuda_module_for(Device device) {
   if (const CudaModule* module = cuda_module()) return *module;
-  fail(
-      "device: no usable CUDA device (cannot load the CUDA module: {}); got cuda:{}, want cpu",
-      why_no_cuda_module(), static_cast<int>(device.index));
+  fail("device: no usable CUDA device (cannot load the CUDA module: {}); got cuda:{}, want cpu",
+       why_no_cuda_module(), static_cast<int>(device.index));
 }
 
 }  // namespace booster::kernels

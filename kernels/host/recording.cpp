@@ -21,8 +21,8 @@ RecordingScope::~RecordingScope() { device_recorded = -1; }
 
 void refuse_to_record(const char* name, const char* why, const char* instead) {
   if (!is_recording()) return;
-  fail("{}: cannot be recorded, {}; got it within captured work on cuda:{}, want {}", name,
-       why, device_recorded, instead);
+  fail("{}: cannot be recorded, {}; got it within captured work on cuda:{}, want {}", name, why,
+       device_recorded, instead);
 }
 
 void refuse_to_record_on_cpu(const char* name) {

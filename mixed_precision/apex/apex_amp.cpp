@@ -89,8 +89,7 @@ void ApexAmp::make_policies() {
 }
 
 void ApexAmp::check_function(std::vector<std::string>& functions, const std::string& op) {
-  check(!initialized_, "fp16_apex: register functions before initialize; got {} after it",
-        op);
+  check(!initialized_, "fp16_apex: register functions before initialize; got {} after it", op);
   functions.push_back(op);
   try {
     make_policies();

@@ -148,9 +148,8 @@ TEST_CASE("a tensor on a CUDA device that is not there is an error that says so"
   const auto create = [](int8_t index) {
     return empty({2, 3}, {.device = {DeviceType::cuda, index}});
   };
-  CHECK_THROWS_WITH_AS(
-      create(100), doctest::Contains(none ? "no usable CUDA device" : "does not exist"),
-      Error);
+  CHECK_THROWS_WITH_AS(create(100),
+                       doctest::Contains(none ? "no usable CUDA device" : "does not exist"), Error);
   if (none) CHECK_THROWS_WITH_AS(create(0), doctest::Contains("got cuda:0, want cpu"), Error);
 }
 

@@ -86,8 +86,7 @@ void print_group(const std::string& name, const std::map<int64_t, std::vector<Ca
                                       calls, [](const Call& call) { return call.state != "done"; })
                                 : std::ranges::find(calls, open, &Call::sequence);
     if (at == calls.end())
-      fmt::print("  rank {}: got to call {}, {}\n", rank, calls.back().sequence,
-                 calls.back().what);
+      fmt::print("  rank {}: got to call {}, {}\n", rank, calls.back().sequence, calls.back().what);
     else
       fmt::print("  rank {}: call {}, {}: {}; {} calls after it\n", rank, at->sequence, at->what,
                  at->state, calls.end() - at - 1);

@@ -99,8 +99,7 @@ Action list_command(CLI::App& line) {
     ListOps ops;
   };
   const auto values = std::make_shared<Values>();
-  line.add_option("NAME", values->name,
-                  "a plugin or a strategy; ops: how --strategy treats ops");
+  line.add_option("NAME", values->name, "a plugin or a strategy; ops: how --strategy treats ops");
   ListOps& ops = values->ops;
   line.add_option("--strategy", ops.strategy, "with ops: the strategy");
   line.add_option("--level", ops.level, "with ops: the level of fp16_apex or fp16_paddle");

@@ -90,9 +90,8 @@ void read_file(const fs::path& path, std::vector<DumpLine>& lines) {
     lines.back().step = step;
   }
   if (number > 0 && !is_dump)
-    fail_data(
-        "numerics dump: {}: no line of the tensor checker; want [STEP] N and [PRECISION] ...",
-        name);
+    fail_data("numerics dump: {}: no line of the tensor checker; want [STEP] N and [PRECISION] ...",
+              name);
 }
 
 double ratio(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)) ? 1 : b / a; }

@@ -59,8 +59,7 @@ Tried share(const Tried& all, double parts) { return combined({}, all, 1 / parts
 Shape input_shape(const Module& model, const ModuleTraits& traits, const TriedStep& size) {
   const Tensor example = model.example_input(size.rows);
   check(example.defined(),
-        "plan: a {} has no example_input(); want one that shows the model's input",
-        model.kind());
+        "plan: a {} has no example_input(); want one that shows the model's input", model.kind());
   check(traits.token_dimension < example.ndim(),
         "plan: token_dimension in the traits() of a {}: out of range; got {}, want less than {}, "
         "the dimensions of its example_input()",

@@ -142,10 +142,8 @@ void declare(CLI::App& app, const RunOption& option, const std::string& name, Ru
 void check_together(const RunOptions& o) {
   check(o.node_rank < o.nnodes, "--node_rank: out of range; got {1}, want less than --nnodes = {0}",
         o.nnodes, o.node_rank);
-  check(o.hostfile.empty() || o.host.empty(),
-        "--host: got --hostfile too; want one of them");
-  check(o.include.empty() || o.exclude.empty(),
-        "--include: got --exclude too; want one of them");
+  check(o.hostfile.empty() || o.host.empty(), "--host: got --hostfile too; want one of them");
+  check(o.include.empty() || o.exclude.empty(), "--include: got --exclude too; want one of them");
   check((o.include.empty() && o.exclude.empty()) || !o.hostfile.empty(),
         "--include, --exclude: no --hostfile; want one");
   const bool by_ssh = !o.hostfile.empty() || !o.host.empty();

@@ -31,18 +31,18 @@ enum class OptionType : uint8_t {
   boolean,
   integer,
   number,
-  text,       // a name or a sentence, taken literally
-  choice,     // one of the choices
+  text,            // a name or a sentence, taken literally
+  choice,          // one of the choices
   number_or_name,  // a number, or one of the choices
-  path,       // a file or folder; may not name environment variables
-  step_range,  // "FIRST:LAST" (StepRange), or empty
-  data_path,  // a path that may begin with $NAME
-  integers,   // a list
-  numbers,    // a list of the default's length
-  texts,      // a list
-  object,     // with its own options, see Option::members
-  table,      // any names, each for an object with the same options; or a file's path
-  scalar,     // null, a flag, a number or a string: the constructor decides which are legal
+  path,            // a file or folder; may not name environment variables
+  step_range,      // "FIRST:LAST" (StepRange), or empty
+  data_path,       // a path that may begin with $NAME
+  integers,        // a list
+  numbers,         // a list of the default's length
+  texts,           // a list
+  object,          // with its own options, see Option::members
+  table,           // any names, each for an object with the same options; or a file's path
+  scalar,          // null, a flag, a number or a string: the constructor decides which are legal
 };
 
 struct ValueRange {

@@ -237,8 +237,7 @@ std::string StoreRendezvous::get(const std::string& key, const std::vector<int>&
   if (!std::ranges::count(needed, 0)) needed.push_back(0);  // it runs the store
   const auto is_there = [&] { return values_.contains(key); };
   if (!wait_until(needed, is_there, [&] { return key; }))
-    fail_run("rendezvous: no rank published '{}' within {:g} s", key,
-             seconds(group_timeout()));
+    fail_run("rendezvous: no rank published '{}' within {:g} s", key, seconds(group_timeout()));
   std::lock_guard lock(mutex_);
   return values_.at(key);
 }
