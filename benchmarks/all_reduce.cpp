@@ -42,12 +42,12 @@ int main(int argc, char** argv) {
   int64_t kb = 65536;
   std::string name = "all_reduce", dtype = "f32";
   Benchmark benchmark("all_reduce", "A sum over the ranks, or another collective.", 20);
-  benchmark.option("--kb", kb, "KiB of numbers, on all ranks or of all ranks together");
+  benchmark.option("--kb", kb, "KiB of numbers, per rank or of all ranks together");
   benchmark.option("--collective", name, "all_reduce, all_gather, reduce_scatter or broadcast");
   benchmark.option("--dtype", dtype, "f32 or bf16");
   return benchmark.run(argc, argv, [&] {
     const auto collective = collectives.find(name);
-    check(collective != collectives.end(), "--collective: no such one; got '{}'", name);
+    check(collective != collectives.end(), "--collective: unknown name; got '{}'", name);
     const DType type = dtype == "bf16" ? DType::bf16 : DType::f32;
     const World world = launch_from_env();
     const Group group = world.group();

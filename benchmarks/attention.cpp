@@ -1,6 +1,6 @@
-// Milliseconds of attention, forward and backward, on the shapes of ViT-B/16 (batch 8) and
-// ViT-Ti/16 (batch 16): one layer, the fastest of several runs. peers/attention.py prints the same
-// for PyTorch.
+// Prints milliseconds of attention, forward and backward. The shapes are one layer of ViT-B/16
+// (batch 8) and of ViT-Ti/16 (batch 16). Each time is the fastest of several runs.
+// peers/attention.py prints the same for PyTorch.
 #include "kernels/catalogue.h"
 #include "kernels/device/memory.h"
 

@@ -1,6 +1,6 @@
 // The bound for speed comparisons: the current rate of oneDNN's own matmul on this machine for the
-// shapes of a training step. It calls the library directly, not our kernels, with the layouts
-// of training: rows of activations, weights (out, in), nothing prepacked.
+// shapes of a training step. It calls the library directly, without our kernels, in the layouts of
+// training: rows of activations, weights (out, in), nothing prepacked.
 #pragma once
 
 #include "kernels/arguments/view.h"
@@ -33,9 +33,8 @@ std::vector<MatmulShape> vit_shapes(const VitSize& size, int64_t batch, DType dt
 
 double total_gflop(const std::vector<MatmulShape>& shapes);
 
-// Returns the seconds of one product, the shortest of `runs`, by oneDNN alone and by our matmul
-// kernel, alternating. f16, and bf16 if the processor lacks it, are measured in f32, in which they
-// are computed.
+// Returns the seconds of one product, the shortest of `runs`, by oneDNN and by our matmul kernel,
+// alternating. Measures f16, and bf16 if the processor lacks it, in f32, which their products use.
 struct ShapeTimes {
   double library, kernel;
 };

@@ -3,9 +3,9 @@
 # bound), and prints both with their ratio:
 #   benchmarks/compare.sh vit_step --model vit_tiny_patch16_224 --batch 16
 #   benchmarks/compare.sh all          # the table of docs/performance.md, as Markdown
-#   benchmarks/compare.sh ranks        # that of two ranks
-# BUILD names the build folder (build), PYTHON an interpreter that has PyTorch (python3), RESULTS a
-# file to which every result is appended, one JSON object a line.
+#   benchmarks/compare.sh ranks        # its table of two ranks
+# BUILD names the build folder (build), and PYTHON an interpreter with PyTorch (python3). RESULTS
+# names a file; every result is appended to it as a line with a JSON object.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD:-$root/build}
@@ -19,8 +19,8 @@ usage() {
 
 ours() { "$build/benchmarks/$1" "${@:2}" --json >>"$results"; }
 
-# Ours, theirs, ours, theirs. Each turn starts both anew: the placement of the cores by the host,
-# and with it the memory bandwidth, changes within seconds.
+# Runs ours, theirs, ours, theirs. Each turn restarts both, because the host moves the cores within
+# seconds, which changes the memory bandwidth.
 pair() {
   local turns=2
   [[ $1 == optimizer_step ]] && turns=7
@@ -30,7 +30,7 @@ pair() {
   done
 }
 
-# The same on two ranks of one thread.
+# Runs the same on two ranks with one thread each.
 pair_of_ranks() {
   for ((turn = 0; turn < ${TURNS:-2}; ++turn)); do
     "$build/tools/booster" run --nproc_per_node 2 "$build/benchmarks/$1" "${@:2}" --json |

@@ -1,5 +1,5 @@
-// The cost of distributing a model. Compares three cases: a training step of a Vision Transformer
-// on all ranks, on one rank alone with the same batch, and on ranks that do not communicate:
+// The cost of distributing a model. Compares a training step of a Vision Transformer on all ranks,
+// on one rank with the same batch, and on ranks that do not communicate:
 //   booster run --nproc_per_node 2 build/benchmarks/ddp_step --precision bf16
 // With --plugin tensor the ranks split the layers of one model and share the batch. With --plugin
 // pipeline each rank has some of the layers. The three cases take turns, since the speed of a
@@ -102,7 +102,7 @@ std::string name_of(const Settings& settings) {
   return settings.plugin == "pipeline" ? settings.pp_style : settings.plugin;
 }
 
-// Returns the seconds that the main thread waited for messages.
+// Returns how many seconds the main thread waited for messages.
 double waited(const Profiler& profiler) {
   double seconds = 0;
   for (const ProfileRow& row : profiler.rows())
@@ -113,7 +113,7 @@ double waited(const Profiler& profiler) {
 Result measure(const Benchmark& benchmark, const Settings& settings) {
   const World world = launch_from_env();
   const Group group = world.group();
-  check(world.size > 1, "ddp_step: wants several ranks; got 1: booster run --nproc_per_node 2");
+  check(world.size > 1, "ddp_step: too few ranks; got 1, want booster run --nproc_per_node 2");
   Training together(settings, plugin_of(settings)),
       apart(settings, SinglePlugin({.on_every_rank = true}));
   for (int i = 0; i < 3; ++i) together.step(), apart.step();
@@ -150,7 +150,7 @@ Result measure(const Benchmark& benchmark, const Settings& settings) {
   result["core_to_beside"] = median(more_core);
   result["communication_ms"] = 1e3 * communication / profiled_steps;
   result["behind_backward"] = hidden / communication;
-  result["behind_work"] = 1 - waited(profiler) / communication;  // forward and steps included
+  result["behind_work"] = 1 - waited(profiler) / communication;  // including forward and steps
   return result;
 }
 
@@ -162,9 +162,10 @@ int main(int argc, char** argv) {
   benchmark.option("--plugin", settings.plugin,
                    "torch_ddp, low_level_zero, fsdp, tensor or pipeline");
   benchmark.option("--model", settings.model, "vit_tiny_patch16_224, vit_base_patch16_224, ...");
-  benchmark.option("--batch", settings.batch, "images of a rank's step");
-  benchmark.option("--heads", settings.heads, "of each block; 0: as many as the model has");
-  benchmark.option("--pp_style", settings.pp_style, "of a pipeline: gpipe, 1f1b or zero_bubble");
+  benchmark.option("--batch", settings.batch, "images per rank and step");
+  benchmark.option("--heads", settings.heads, "heads of each block; 0: the model's own number");
+  benchmark.option("--pp_style", settings.pp_style,
+                   "schedule of a pipeline: gpipe, 1f1b or zero_bubble");
   benchmark.option("--microbatches", settings.microbatches, "of a pipeline's batch");
   benchmark.option("--precision", settings.precision, "fp32, fp16, bf16 or fp8");
   benchmark.option("--bucket_cap_mb", settings.bucket_cap_mb, "of torch_ddp");

@@ -29,7 +29,8 @@ Model stack_of(const Settings& settings) {
 
 TrainingWork work_of(const Settings& settings) {
   for (const int64_t size : {settings.layers, settings.width, settings.batch})
-    check(size >= 1, "linear_stack: sizes must be positive; got {} layers of {}, batch {}",
+    check(size >= 1,
+          "linear_stack: sizes out of range; got {} layers of {}, batch {}, want all above 0",
           settings.layers, settings.width, settings.batch);
   const int64_t width = settings.width, batch = settings.batch;
   auto shapes = linear_shapes(batch, width, width, product_dtype(settings.precision),

@@ -146,7 +146,8 @@ Result measure(const Benchmark& benchmark, const Settings& settings) {
 int main(int argc, char** argv) {
   Settings settings;
   Benchmark benchmark("loader", "Images per second through the loader.", 5);
-  benchmark.option("--data", settings.data, "folder with JPEG files; without: 300 x 230 made ones");
+  benchmark.option("--data", settings.data,
+                   "folder with JPEG files (default: generated ones of 300 x 230)");
   benchmark.option("--workers", settings.workers, "worker threads");
   benchmark.option("--batch", settings.batch, "batch size");
   return benchmark.run(argc, argv, [&] { return measure(benchmark, settings); });

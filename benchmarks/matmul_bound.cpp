@@ -1,5 +1,5 @@
-// Peak rates of this machine: GFLOP/s of oneDNN's matmul, and our kernel's rate relative to it, on
-// the shapes of ViT-B/16 (batch 8), ViT-Ti/16 (batch 16) and a stack of 4096 x 4096 layers (batch
+// Prints this machine's peak rates: GFLOP/s of oneDNN's matmul, and our kernel's relative rate. The
+// shapes are from ViT-B/16 (batch 8), ViT-Ti/16 (batch 16) and a stack of 4096 x 4096 layers (batch
 // 512).
 #include "benchmarks/bound.h"
 #include "benchmarks/report.h"

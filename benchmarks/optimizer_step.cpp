@@ -55,7 +55,7 @@ Result measure_traffic(const Benchmark& benchmark, const std::string& text,
   return result;
 }
 
-// Measures clip_grad_by_norm between two steps; it leaves the factor for the step to apply.
+// Measures clip_grad_by_norm between two steps; the next step applies its factor.
 Result measure_clip(const Benchmark& benchmark, const Settings& settings) {
   const Parameters parameters = parameters_of(settings.parameters);
   std::vector<Tensor> gradients;

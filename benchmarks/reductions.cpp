@@ -1,5 +1,5 @@
-// The time of every reduction along every kind of dimension: the first, one in the middle, the
-// last, several, of few and of many numbers, dense, transposed and sliced, in several dtypes.
+// Times every reduction along every kind of dimension: the first, a middle one, the last, several.
+// The inputs have few or many numbers, are dense, transposed or sliced, and have several dtypes.
 #include "benchmarks/report.h"
 #include "benchmarks/timing.h"
 #include "booster/booster.h"
@@ -125,7 +125,7 @@ Result measure(const Benchmark& benchmark, const std::string& only) {
         microseconds[name] = 1e6 * fastest;
         all += fastest;
       }
-  Result result = benchmark.result("each reduction once, fastest runs", {all});
+  Result result = benchmark.result("every reduction once, fastest runs", {all});
   result["microseconds"] = microseconds;
   return result;
 }
@@ -136,6 +136,6 @@ int main(int argc, char** argv) {
   std::string only;
   Benchmark benchmark("reductions", "Microseconds of reductions along every kind of dimension.",
                       50);
-  benchmark.option("--only", only, "part of the name of those that are measured");
+  benchmark.option("--only", only, "measure only reductions whose name has this part");
   return benchmark.run(argc, argv, [&] { return measure(benchmark, only); });
 }

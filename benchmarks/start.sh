@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The cost of getting started, one JSON object a line: start of programs (the median of 9 runs),
-# compiling the README's program, size of the library without symbols.
+# Measures the cost of getting started, one JSON object per line: start of programs (median of 9
+# runs), compiling the README's program, size of the library without symbols.
 #   benchmarks/start.sh
 # BUILD names the build folder (build).
 set -euo pipefail
@@ -12,7 +12,7 @@ trap 'rm -rf "$scratch"' EXIT
 # report WORK FIELD VALUE
 report() { printf '{"benchmark": "start", "work": "%s", "%s": %s}\n' "$@"; }
 
-# Seconds of a command, by the shell's clock.
+# Prints the seconds of a command, by the shell's clock.
 seconds_of() {
   local TIMEFORMAT=%R
   { time "$@" >/dev/null 2>&1; } 2>&1

@@ -29,7 +29,7 @@ DType product_dtype(const std::string& precision);
 Tensor class_labels(int64_t batch, int64_t classes);
 
 inline constexpr const char* profile_meaning =
-    "afterwards print to standard error where the time of as many more steps goes";
+    "afterwards profile the same number of steps and print their times to standard error";
 
 struct TrainingWork {
   std::string text;

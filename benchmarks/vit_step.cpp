@@ -1,5 +1,5 @@
 // A training step of a Vision Transformer. FLOPs count all matrix products, including attention's:
-// three times the forward pass, less the gradient of the image.
+// three times the forward pass, minus the gradient of the image.
 #include "benchmarks/training.h"
 #include "core/nn/models/vit.h"
 
@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
   Benchmark benchmark("vit_step", "A training step of a Vision Transformer.", 5);
   benchmark.option("--model", settings.model, "vit_tiny_patch16_224, vit_base_patch16_224, ...");
   benchmark.option("--batch", settings.batch, "images in a step");
-  benchmark.option("--depth", settings.depth, "blocks; 0: as many as the model has");
+  benchmark.option("--depth", settings.depth, "blocks; 0: the model's own number");
   benchmark.option("--device", settings.device, "cpu or cuda");
   benchmark.option("--precision", settings.precision, "fp32, fp16, bf16 or fp8");
   benchmark.option("--optimizer", settings.optimizer, "sgd, sgd_momentum or adamw");

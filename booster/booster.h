@@ -150,14 +150,14 @@ class Booster {
   // `options.loss_id` chooses one of several loss scalers (num_losses of fp16_apex).
   void backward(const Tensor& loss, BoostedOptimizer& optimizer,
                 const ScaleLossOptions& options = {}) const;
-  // The same for a loss whose gradients several optimizers use, all boosted together. Name all of
-  // them.
+  // Does the same for a loss whose gradients several optimizers use, all boosted together. Name all
+  // of them.
   void backward(const Tensor& loss, const std::vector<BoostedOptimizer>& optimizers,
                 const ScaleLossOptions& options = {}) const;
   // Accumulates gradients on this rank, without exchange, until the guard is destroyed. Use it for
   // all but the last batch of a step.
   NoSyncGuard no_sync(const BoostedModel& model, const BoostedOptimizer& optimizer) const;
-  // The same for all models and optimizers of one boost.
+  // Does the same for all models and optimizers of one boost.
   NoSyncGuard no_sync(const BoostedGroup& group) const;
   // Runs forward and backward of the iterator's next batch in the order that the plugin needs
   // (pipelines cut the batch into micro-batches). Returns the loss.

@@ -49,7 +49,7 @@ struct FP8Options {
   int64_t amax_history_len = 1024;
   std::string amax_compute_algo = "max";  // of the history; or "most_recent"
   int64_t margin = 0;                     // scales are divided by 2^margin
-  bool reduce_amax = true;  // magnitudes are maxima over the ranks that hold a layer
+  bool reduce_amax = true;                // magnitudes are maxima over the ranks that hold a layer
   // current scaling
   bool power_of_two_scales = false;
   double amax_epsilon = 0;  // lower bound of magnitudes

@@ -82,8 +82,7 @@ std::vector<Axis> completed(int ranks, const std::vector<Axis>& axes) {
   const auto open = std::find_if(axes.begin(), axes.end(), is_open);
   if (open == axes.end()) return axes;
   check(std::count_if(axes.begin(), axes.end(), is_open) == 1,
-        "Mesh: more than one size is -1; got {}, want at most one",
-        text_of(axes));
+        "Mesh: more than one size is -1; got {}, want at most one", text_of(axes));
   auto result = axes;
   const size_t at = open - axes.begin();
   result[at].size = fitting_size(ranks, axes, at);

@@ -1,7 +1,7 @@
-// The threads of the kernels' loops and of oneDNN share one OpenMP runtime, so that two runtimes
-// never oversubscribe the cores. g++ brings libgomp, as oneDNN does. clang brings libomp, which
-// defines libgomp's functions too. If it comes first among a program's libraries, as when clang
-// links, oneDNN calls them there.
+// The threads of the kernels' loops and of oneDNN share one OpenMP runtime, so that two
+// runtimes never oversubscribe the cores. g++ brings libgomp, as oneDNN does. clang brings libomp,
+// which defines libgomp's functions too. If it comes first among a program's libraries, as when
+// clang links, oneDNN calls them there.
 #include "platform/threads.h"
 
 #include "platform/environment.h"

@@ -1,7 +1,8 @@
-// Reports where time goes to a listener (booster/profile/profiler.h): every kernel call, and the
-// scopes that other code opens around a phase of the step, an op, a wait for the loader or the GPU,
-// or a collective. A marker receives the begin and end of each of them. Without either, each costs
-// two relaxed loads and a branch. Thread-safe; both are called on the thread that did the work.
+// Reports to a listener (booster/profile/profiler.h) where time goes: every kernel call, and the
+// scopes that other code opens. Scopes are phases of the step, ops, waits for the loader or the
+// GPU, and collectives. A marker receives the begin and end of each of them. Without either, each
+// costs two relaxed loads and a branch. Thread-safe; both are called on the thread that did the
+// work.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// Lines for the user: warnings on stderr, text made safe for a terminal, and notes to be printed
-// later. warn and the functions on text are thread-safe; a NoteTaker is for one thread at a time.
+// Lines for the user: warnings on stderr, text made safe for a terminal, and notes to print later.
+// warn and the functions on text are thread-safe; a NoteTaker is for one thread at a time.
 #pragma once
 
 #include <string>
@@ -24,7 +24,7 @@ void warn(std::string_view text) noexcept;
 // writing direction, and bytes that are not UTF-8.
 std::string terminal_text(std::string_view text);
 
-// The same for a line that a program printed on purpose: keeps tabs and colours (ESC [ ... m).
+// Does the same for a line that a program printed on purpose: keeps tabs and colours (ESC [ ... m).
 std::string terminal_line(std::string_view line);
 
 // Applies terminal_text to each line; the line feeds stay.

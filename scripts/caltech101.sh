@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Downloads Caltech101 (Li, Andreeto, Ranzato and Perona, 2022, 131 MB) and unpacks its images, so
-# that data.root can name the folder. What is there already is used: a whole file, the rest of a
-# broken download, unpacked images.
+# that data.root can name the folder. Uses what is already there: a whole file, part of a broken
+# download, unpacked images.
 #   scripts/caltech101.sh FOLDER
 # CALTECH101_URL and CALTECH101_MD5 name another place, such as a mirror.
 set -euo pipefail
 
 folder=${1-}
 [[ -n $folder && $# == 1 ]] || {
-  echo "caltech101: got '$*', want scripts/caltech101.sh FOLDER" >&2
+  echo "caltech101: wrong arguments; got '$*', want scripts/caltech101.sh FOLDER" >&2
   exit 2
 }
 url=${CALTECH101_URL:-https://data.caltech.edu/records/mzrjq-6wc02/files/caltech-101.zip}
@@ -27,22 +27,22 @@ command -v unzip >/dev/null || command -v python3 >/dev/null || {
 }
 mkdir -p "$folder"
 if [[ -e $file ]] && ! is_whole "$file"; then
-  echo "caltech101: $file has another checksum than $md5; want it away, or the right one" >&2
+  echo "caltech101: $file: wrong checksum; want $md5, or no such file" >&2
   exit 1
 fi
 if [[ ! -e $file ]]; then
-  command -v curl >/dev/null || { echo "caltech101: no curl; want it, or $file" >&2; exit 1; }
-  # What is whole already makes a server refuse the rest of it: only the checksum tells.
+  command -v curl >/dev/null || { echo "caltech101: no curl; want curl, or $file" >&2; exit 1; }
+  # A server refuses to continue a whole file, so only the checksum shows whether it is whole.
   is_whole "$part" || curl --fail --location --retry 3 --continue-at - --output "$part" "$url"
   if ! is_whole "$part"; then
     mv "$part" "$part.bad"
-    echo "caltech101: $url gave a file with another checksum than $md5: $part.bad" >&2
+    echo "caltech101: $url: wrong checksum of the download $part.bad; want $md5" >&2
     exit 1
   fi
   mv "$part" "$file"
 fi
 
-# Unpacked beside, so that a run that is stopped leaves no half of a set.
+# Unpacks in another folder, so that an interrupted run leaves no incomplete set.
 work=$(mktemp -d "$folder/unpacking-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 if command -v unzip >/dev/null; then unzip -q "$file" -d "$work"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# One command from a fresh Debian 12 to a trained Vision Transformer: installs what is missing,
-# builds, and trains on real JPEG files with the launcher.
+# Goes from a fresh Debian 12 to a trained Vision Transformer: installs missing packages, builds,
+# and trains on real JPEG files with the launcher.
 #   scripts/demo.sh [fp32|bf16|fp16] [--set key=value] ...
 # With the environment variable DATA (a folder with Caltech101) it trains on that, else on a small
 # set that it creates. Running the same command again resumes from the checkpoint.

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Prints how far training spread over ranks is from training in one process, as docs/equivalence.md
-# has it: a table for each model, with a row per layout, a column per strategy, and the largest
-# distance in a cell.
+# Prints how much distributed training differs from training in one process, in the form of
+# docs/equivalence.md. Each model has a table: a row per layout, a column per strategy, and the
+# largest difference in a cell.
 #   scripts/equivalence.sh [BUILD_FOLDER]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1-build}
 measured=$(mktemp)
 trap 'rm -f "$measured"' EXIT
-# Idle threads sleep instead of spinning: there are more ranks than cores.
+# Idle threads sleep instead of spinning, because there are more ranks than cores.
 TEST_SHARES=all EQUIVALENCE=$measured OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive \
   "$build/tests/spread_test" \
   -tc='*every strategy*,*every connection*' -sfe='*toys*' >&2

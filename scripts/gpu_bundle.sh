@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Collects what scripts/gpu_check.sh runs on a machine with a GPU that has no compiler and none of
-# our packages: programs, the CUDA module and the libraries beside it, without symbols.
+# Collects the files that scripts/gpu_check.sh runs on a machine with a GPU. That machine needs no
+# compiler and none of our packages: the bundle has the programs, the CUDA module and its libraries,
+# without symbols.
 #   scripts/gpu_bundle.sh [BUNDLE] [BUILD]
-# BUNDLE: the folder that is written (gpu-bundle), one archive and its checksum; BUILD: build.
-# The machine needs this glibc or a newer one. BUNDLE_COMPRESSION: -6, as xz takes it.
+# BUNDLE: the folder to write (gpu-bundle), with one archive and its checksum; BUILD: build. The
+# machine needs this glibc or a newer one. BUNDLE_COMPRESSION: -6, as xz takes it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bundle=${1:-gpu-bundle} build=${2:-build}
@@ -24,7 +25,7 @@ trap 'rm -rf "$stage"' EXIT
 mkdir "$stage/bin" "$stage/lib"
 for program in "${programs[@]}"; do strip -o "$stage/bin/${program##*/}" "$build/$program"; done
 for module in "${modules[@]}"; do strip -o "$stage/lib/${module##*/}" "$build/$module"; done
-# Libraries but for the loader's own, which belong to the machine's glibc.
+# All libraries except the loader's own, which belong to the machine's glibc.
 ldd "${programs[@]/#/$build/}" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
   grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv)\.so' |
   while read -r library; do strip -o "$stage/lib/${library##*/}" "$library"; done
@@ -39,6 +40,6 @@ mv "$bundle/programs.tar.xz.part" "$bundle/programs.tar.xz"
 megabytes=$(($(stat -c %s "$bundle/programs.tar.xz") / 1000000))
 echo "$bundle: $megabytes MB"
 ((megabytes < most_megabytes)) || {
-  echo "gpu_bundle: too large to be carried; got $megabytes MB, want less than $most_megabytes" >&2
+  echo "gpu_bundle: too large; got $megabytes MB, want less than $most_megabytes" >&2
   exit 1
 }

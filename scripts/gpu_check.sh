@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Checks booster on a machine with an NVIDIA GPU and times it there, in 8 minutes at most: all
-# tests for GPUs, compute-sanitizer on small ones, a short training on the GPU beside the CPU's,
-# training steps beside PyTorch's. Runs what scripts/gpu_bundle.sh has collected, or a build.
-# NVIDIA's libraries come from where the system has them, or from Python's packages.
+# Checks and times booster on a machine with an NVIDIA GPU, in at most 8 minutes. Runs all tests for
+# GPUs, and small ones under compute-sanitizer. Compares a short training with the CPU's, and
+# training steps with PyTorch's. Runs a bundle of scripts/gpu_bundle.sh, or a build. Finds NVIDIA's
+# libraries in the system or in Python's packages.
 #   scripts/gpu_check.sh [--dry-run] [FROM] [RESULTS]
 # FROM: a bundle or a build folder (gpu-bundle). RESULTS: a folder (gpu-results), which gets
 # gpu_results.json and a log of each step. --dry-run: on the CPU emulator of CUDA
@@ -41,7 +41,7 @@ elif [[ -e $from/build.ninja ]]; then
   git rev-parse HEAD > "$work/commit" 2>/dev/null || echo "unknown" > "$work/commit"
   libraries=
 else
-  echo "gpu_check: neither a bundle nor a build; got $from, want what gpu_bundle.sh wrote" >&2
+  echo "gpu_check: neither a bundle nor a build; got $from, want one of gpu_bundle.sh" >&2
   exit 2
 fi
 if $dry_run; then
@@ -70,7 +70,7 @@ note() {
     >> "$entries"
   echo "$1: $5, $3 s"
 }
-# step NAME SECONDS COMMAND...: runs it as long as it may, and notes how it went.
+# step NAME SECONDS COMMAND...: runs the command for at most SECONDS, and notes the result.
 step() {
   local name=$1 limit=$2 status=0 left=$((seconds_in_all - SECONDS + begin)) start=$SECONDS
   shift 2
@@ -93,12 +93,12 @@ step() {
   fi
   note "$name" "$status" $((SECONDS - start)) "${cases:-null}" "$verdict"
 }
-# compute-sanitizer says at once what it finds, and how slow it is depends on the card.
+# compute-sanitizer prints each finding at once; its speed depends on the card.
 is_clean_so_far() {  # NAME LOG
   [[ $1 == compute-sanitizer* ]] && ! grep -qE '^=+ *(Invalid|Error|Race|Program hit)' "$2"
 }
-# together SECONDS FUNCTION ARGUMENTS...: runs `FUNCTION ARGUMENT` for all of them at once, each as
-# long as it may.
+# together SECONDS FUNCTION ARGUMENTS...: runs `FUNCTION ARGUMENT` for all arguments in parallel,
+# each for at most SECONDS.
 together() {
   local limit=$1 each
   if $counting; then ((planned += limit)) || true && return; fi
@@ -106,7 +106,7 @@ together() {
   wait
 }
 
-# Only a layer's first tests in a dry run: that the suites *_on_device run them all takes longer.
+# In a dry run only runs a layer's first tests; the suites *_on_device run all, which takes longer.
 tests() {
   local some=()
   ! $dry_run || some=(--last=2)
@@ -117,7 +117,7 @@ tests_alone() {
   local layer
   for layer in autograd tensor; do ours "$work/bin/${layer}_test" '-tc=GPU alone*' || return; done
 }
-# What the programs say of themselves; products and convolutions must not fall back to slow kernels.
+# Collects the programs' own reports. Products and convolutions must not fall back to slow kernels.
 doctor() {
   ours "$work/bin/booster" doctor --json > "$work/doctor.json" && cat "$work/doctor.json"
 }
@@ -125,7 +125,7 @@ uses_libraries() {
   ! grep -oE '"(cuBLASLt|cuDNN)":"off[^"]*"' "$work/doctor.json" || return 1
   ! grep -E 'cuBLASLt was not found|cuDNN (was not found|does not start)' "$results"/*.log
 }
-# The losses of a short training on a device, a line each.
+# Prints the losses of a short training on a device, one per line.
 losses() {
   local set settings=(device="$1" train.output_dir="$work/out_$1" train.max_steps=6
     train.log_every=1 data.batch_size=8 data.root=null model.name=vit_tiny_patch16_224
@@ -144,7 +144,8 @@ same_losses() {
 sanitizer() {
   ours compute-sanitizer --tool "$1" --error-exitcode 9 "$work/bin/kernels_test" "-tc=$2"
 }
-# Some machines do not let compute-sanitizer at their GPU: it fails at what runs well without it.
+# On some machines compute-sanitizer has no access to the GPU: there it fails although the program
+# works.
 sanitizer_works() { sanitizer memcheck 'GPU: an operand that lies on the CPU is an error'; }
 sanitizers() {
   local tool cases='GPU: *soft*,GPU: *pool*,GPU: *sum*,GPU: copies*,GPU: *GELU*'
@@ -159,7 +160,7 @@ sanitizers() {
   fi
 }
 theirs() { "$@"; }
-# One JSON object, which is kept; an error of the program is an error of the step.
+# Keeps one JSON object; an error of the program is an error of the step.
 timing() {
   local out=$work/timing_$$
   "$1" env -u BOOSTER_CUDA_POISON "${@:2}" --device cuda --steps 20 --json > "$out" || return
@@ -191,7 +192,7 @@ export results
 
 counting=true && all_steps && counting=false
 ((planned + 20 <= seconds_in_all)) || {
-  echo "gpu_check: the steps may take $planned s, want $((seconds_in_all - 20)) s at most" >&2
+  echo "gpu_check: too long; got $planned s, want at most $((seconds_in_all - 20)) s" >&2
   exit 2
 }
 # The first import reads some GB.

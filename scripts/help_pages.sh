@@ -1,25 +1,26 @@
 #!/usr/bin/env bash
-# Writes what a system keeps beside a program, made from the program's own --help, so that both say
-# the same: its man page, or its completion in bash.
+# Writes a program's man page, or its completion in bash, from the program's own --help, so that
+# they agree.
 #   scripts/help_pages.sh man|bash PROGRAM > PAGE
 set -euo pipefail
 kind=${1-} program=${2-}
 [[ ($kind == man || $kind == bash) && -x $program ]] || {
-  echo "help_pages: got '$*', want scripts/help_pages.sh man|bash PROGRAM" >&2
+  echo "help_pages: wrong arguments; got '$*', want scripts/help_pages.sh man|bash PROGRAM" >&2
   exit 2
 }
 name=$(basename "$program") here=$(dirname "$0")
 
 help_of() { "$program" "$@" --help; }
 
-# The first words of the rows below "Subcommands:".
+# Prints the first words of the rows below "Subcommands:".
 subcommands() {
   awk '/^Subcommands:$/ { inside = 1; next } /^$/ { inside = 0 } inside && /^  [^ ]/ { print $1 }'
 }
-# The names of options, those that stand below no heading too.
+# Prints the names of options, also of those without a heading.
 options() { sed -nE 's/^  (-[^ ]+).*/\1/p' | tr ',' '\n' | sort; }
 
-# Every command, a line each: "run", ..., "config", "config check". The argument is their parent.
+# Prints every command on its own line: "run", ..., "config", "config check". The argument is their
+# parent.
 commands_of() {
   local command words
   read -ra words <<<"$1"

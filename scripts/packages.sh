@@ -2,7 +2,7 @@
 # The Debian packages that booster is built from, in one place. Installs those that are missing;
 # changes nothing and needs no privileges if all are present.
 #   scripts/packages.sh [--all]
-# --all: also those without which the build leaves something out.
+# --all: also the packages of optional parts.
 set -euo pipefail
 
 packages=(
@@ -31,7 +31,7 @@ as_root=()
 if ((EUID != 0)); then
   command -v sudo >/dev/null || {
     echo "packages are missing: ${missing[*]}" >&2
-    echo "neither root nor sudo here; want them installed, by: apt-get install ${missing[*]}" >&2
+    echo "neither root nor sudo; want you to run: apt-get install ${missing[*]}" >&2
     exit 1
   }
   as_root=(sudo)

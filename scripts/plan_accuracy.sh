@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Plans trainings of small Vision Transformers and then does them: images per second of both, by
-# model, strategy and number of ranks, as rows of the table in docs/plan.md. On a machine that does
-# nothing else it shows how near a plan comes.
+# Plans trainings of small Vision Transformers and then runs them. Prints both images per second, by
+# model, strategy and number of ranks, as rows of the table in docs/plan.md. Shows the accuracy of
+# plans if the machine is otherwise idle.
 # usage: scripts/plan_accuracy.sh [--set key=value ...], for the plan and the training
-# environment: BUILD: the build folder; OUT: for results; STEPS: that are trained (40);
-# SIDE: pixels of a side (64); LOADER_MS: what --loader-ms says (0)
+# environment: BUILD: the build folder; OUT: for results; STEPS: the number of training steps (40);
+# SIDE: pixels of a side (64); LOADER_MS: the value of --loader-ms (0)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build} out=${OUT:-out/plan_accuracy} steps=${STEPS:-40}
@@ -12,8 +12,8 @@ rm -rf "$out"
 mkdir -p "$out"
 unset DATA
 
-# MODEL PRECISION RANKS: "planned : trained", each in images per second; the training's is that of
-# the median step of the second half.
+# MODEL PRECISION RANKS: prints "planned : trained" in images per second. Takes the median step of
+# the training's second half.
 compare() {
   local name=$1.$2.$3 plugin=single
   local run=("$build/examples/vit_caltech101")

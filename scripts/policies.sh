@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Trains every file of examples/policies on the small set of JPEG files, alone and on two ranks,
-# from two seeds, and prints each one's loss over the last epoch, as the mean over the seeds, next
-# to fp32's on the same plugin.
+# Trains every file of examples/policies on the small set of JPEG files, on one and on two ranks,
+# from two seeds. Prints the mean loss of the last epoch over the seeds, next to fp32's on the same
+# plugin.
 # usage: scripts/policies.sh [--set key=value ...]
 # environment: BUILD: the build folder; OUT: for results; SEEDS, by default "1 2"
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build} out=${OUT:-out/policies}
 read -ra seeds <<<"${SEEDS:-1 2}"
-# The files' learning rate is meant for 30 epochs. In 4 epochs half of it gives an equally low loss
-# that does not depend on how a step happens to be rounded.
+# The files' learning rate is meant for 30 epochs. In 4 epochs half of it gives an equally low loss,
+# which depends less on rounding.
 size=(--set model.img_size=48 --set model.num_classes=8 --set train.epochs=4 --set train.log_every=1
       --set lr_scheduler.warmup_steps=16 --set optimizer.lr=0.00025 --set train.checkpoint_every=0)
 rm -rf "$out"
@@ -24,8 +24,8 @@ train() {
     --set "booster.plugin=$2" --set "data.batch_size=$((32 / $3))" --set "train.seed=$4" \
     --set "train.output_dir=$folder" >"$folder.log" 2>&1 || { cat "$folder.log"; exit 1; }
 }
-# FILES, one per seed: the mean over the seeds of the last epoch's loss, the number of skipped steps
-# and the final accuracy.
+# FILES, one per seed: prints means over the seeds: the last epoch's loss, the skipped steps and the
+# final accuracy.
 summary() {
   awk -F'[:,}]' '{ delete value
                    for (i = 1; i < NF; ++i) { gsub(/[{"]/, "", $i); value[$i] = $(i + 1) } }

@@ -4,12 +4,13 @@
 #   scripts/public_headers.sh ROOT HEADER --install     copies them below include/booster-0.1 of the
 #                                                       prefix that `meson install` names
 set -euo pipefail
-export LC_ALL=C  # one order of names
+export LC_ALL=C  # the same sort order everywhere
 cd "$1"
 header=${2-booster/booster.h}
 [[ -f $header ]] || { echo "public_headers: no such header; got $header" >&2; exit 1; }
 
-# Includes of this tree, which are named from its root; those of the system are no files here.
+# Prints the includes of this tree, whose names start at its root. The system's headers are not
+# files here.
 included_by() {
   local name
   sed -nE 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]([^">]+)[">].*/\1/p' "$@" | sort -u |

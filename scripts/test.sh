@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds and runs every test; installs missing packages first. The last line is
-# `N passed, N failed, N skipped` (scripts/count_tests.awk says what is counted).
+# `N passed, N failed, N skipped` (scripts/count_tests.awk defines the counts).
 #   scripts/test.sh [--thorough | --shares LIST] [--sanitize[=thread]] [--werror] [--suite SUITE]
-# A drawn test makes one share of its draws, share 0 of 11 (tests/draws.h). --thorough: all of them.
+# A drawn test makes one share of its draws, share 0 of 11 (tests/draws.h). --thorough: all shares.
 # --shares 0,7: those shares.
 # --sanitize: under AddressSanitizer and UBSan. --sanitize=thread: under ThreadSanitizer, by default
 # the suites of layers that have threads of their own. --werror: warnings are errors.
@@ -16,7 +16,7 @@ usage_error() {
   exit 2
 }
 
-# Much of a test's time is waiting: for the processes that it started, or for a time-out.
+# A test spends much of its time waiting for its processes, or for a time-out.
 processes=$(($(nproc) + 1))
 build=build setup=() selection=() suites=() shares=0
 sanitize() {
@@ -33,7 +33,7 @@ while (($# > 0)); do
     --sanitize=thread)
       sanitize build-thread thread 10
       export OMP_NUM_THREADS=1  # it does not understand libgomp's synchronisation
-      # Tests fork run tools, which start threads, while they have threads themselves.
+      # Tests that have threads fork run tools, which start threads too.
       export TSAN_OPTIONS=suppressions=$PWD/scripts/thread_sanitizer.supp:die_after_fork=0
       ;;
     --werror) setup+=(-Dwerror=true) ;;
@@ -84,7 +84,7 @@ fi
 ninja -C "$build"
 
 export TEST_SHARES=$shares
-echo "drawn tests make their draws of share $shares; again: scripts/test.sh --shares $shares"
+echo "drawn tests use share $shares; to repeat: scripts/test.sh --shares $shares"
 # Idle OpenMP threads sleep instead of spinning: tests run in parallel.
 export OMP_WAIT_POLICY=passive
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Runs the README's two commands in a fresh root of a Debian release, on a copy of this repository's
-# HEAD. Needs root, debootstrap and the packages' mirror; the machine keeps nothing of it.
+# HEAD. Needs root, debootstrap and the packages' mirror; leaves nothing on the machine.
 #   scripts/try_distribution.sh bookworm|trixie [COMMAND ...]
 # COMMAND: instead of scripts/demo.sh and scripts/test.sh, each a word: 'scripts/demo.sh bf16'
-# What this machine needs to reach a mirror (apt's settings, certificates, name servers, proxies) is
-# copied into the root. TMPDIR names where that lies; it takes about 4 GiB.
+# Copies this machine's settings for the mirror (apt, certificates, name servers, proxies) into the
+# root. TMPDIR is the root's folder; it takes about 4 GiB.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,7 +19,7 @@ esac
 ((EUID == 0)) || usage "it needs root; got user $EUID"
 command -v debootstrap >/dev/null || usage "no debootstrap here (apt install debootstrap)"
 
-# What is mounted below is gone when this process is, however it ends.
+# The mounts below end with this process, however it ends.
 if [[ ${TRY_DISTRIBUTION-} != inside ]]; then
   TRY_DISTRIBUTION=inside exec unshare --mount --propagation private "$0" "$@"
 fi
@@ -28,7 +28,7 @@ shift
 
 root=$(mktemp -d)
 chmod 755 "$root"  # packages start programs as other users there
-# --one-file-system: never what is mounted there.
+# --one-file-system: never removes mounted file systems.
 trap 'umount -l "$root" 2>/dev/null; rm -rf --one-file-system "$root" 2>/dev/null || true' EXIT
 
 mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Origin: Debian' 2>/dev/null |
@@ -51,7 +51,7 @@ if [[ -e /etc/ssl/certs/ca-certificates.crt ]]; then
 fi
 git clone --quiet --no-hardlinks --depth 1 "file://$PWD" "$root/booster"
 
-mount --bind "$root" "$root"  # `ip netns` wants a root that is a mount
+mount --bind "$root" "$root"  # `ip netns` needs a root that is a mount
 mount -t proc proc "$root/proc"
 mount --rbind /sys "$root/sys"
 mount -t tmpfs tmpfs "$root/dev/shm"

@@ -38,8 +38,8 @@ void check_agreement(const Config& config, const Group& group) {
     if (texts[rank] == texts[0]) continue;
     const auto first = json_from<Json>(texts[0]), other = json_from<Json>(texts[rank]);
     const std::string key = first_difference(first, other);
-    fail("config: {} differs between ranks; rank {} has {}, rank 0 has {}", dotted(key),
-         rank, shown(other, key), shown(first, key));
+    fail("config: {} differs between ranks; rank {} has {}, rank 0 has {}", dotted(key), rank,
+         shown(other, key), shown(first, key));
   }
 }
 

@@ -62,8 +62,7 @@ void max_pool2d(Translator& t) {
 }
 
 void avg_pool2d(Translator& t) {
-  if (t.integer("ceil_mode"))
-    t.refuse("ceil_mode of averages, whose divisors differ in ONNX");
+  if (t.integer("ceil_mode")) t.refuse("ceil_mode of averages, whose divisors differ in ONNX");
   std::vector<Message> attributes = pool_of(t);
   attributes.push_back(attribute("count_include_pad", t.integer("count_padding")));
   t.result(t.add("AveragePool", {t.input(0)}, attributes));

@@ -40,7 +40,7 @@ class Graph {
   // Adds an operator of the default set and returns its result.
   Value add(const std::string& operation, const std::vector<Value>& inputs,
             const std::vector<protobuf::Message>& attributes = {});
-  // The same for an operator with `count` results.
+  // Does the same for an operator with `count` results.
   std::vector<Value> add_several(const std::string& operation, const std::vector<Value>& inputs,
                                  const std::vector<protobuf::Message>& attributes, int count);
 

@@ -1,6 +1,6 @@
-// Measures which gradients f16 would flush to 0 or to infinity at the current loss scale, which
-// updates a 16-bit weight would lose to rounding, and which initial loss scale fits. For one
-// thread.
+// Measures which gradients f16 would flush to 0 or to infinity at the current loss scale. Also
+// measures which updates a 16-bit weight would lose to rounding, and a suitable initial loss scale.
+// For one thread.
 #pragma once
 
 #include "core/optim/optimizer.h"

@@ -61,11 +61,10 @@ void GradientWatch::look_for_changes(const Verdict& verdict, int64_t step,
   if (changed.empty()) return;
   const double scale = verdict.scale.item();
   if (verdict.inverse_scale.defined() && scale != 1)
-    findings.add(
-        Pitfall::clipped_while_scaled, step, "gradients",
-        fmt::format("{} changed while scaled by {:g}: a limit x acts as x / {:g}",
-                    shortened(changed), scale, scale),
-        {{"loss_scale", scale}});
+    findings.add(Pitfall::clipped_while_scaled, step, "gradients",
+                 fmt::format("{} changed while scaled by {:g}: a limit x acts as x / {:g}",
+                             shortened(changed), scale, scale),
+                 {{"loss_scale", scale}});
   else
     findings.add(Pitfall::gradients_changed, step, "gradients",
                  fmt::format("{} changed after the check for inf and nan", shortened(changed)));

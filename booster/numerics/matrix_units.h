@@ -1,4 +1,4 @@
-// Advice on matrix units (tensor cores): finds layers with unsuitable sizes, and their cost.
+// Gives advice on matrix units (tensor cores): finds layers with unsuitable sizes, and their cost.
 // gpu_capability.h reports whether a GPU has such units for a dtype.
 //
 // Source: NVIDIA's guides, which want M, N and K to be multiples of 16 bytes (8 elements of f16, 16

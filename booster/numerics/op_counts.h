@@ -1,5 +1,5 @@
-// Counts the runs of each op per dtype, with its class in the policy's lists, and the cost of
-// casts: paddle.amp.debugging's operator stats plus lists and casts. For one thread.
+// Counts the runs of each op per dtype, with its class in the policy's lists. Also measures the
+// cost of casts: paddle.amp.debugging's operator stats plus lists and casts. For one thread.
 #pragma once
 
 #include "core/autograd/observer.h"

@@ -1,9 +1,9 @@
 // Overflow forensics: where the first non-finite value of a step came from.
 //
-// The trace examines every result in forward order until it finds an op with finite inputs and a
-// non-finite result, then every gradient in backward order in the same way. At the end of a step
-// that was skipped, or whose loss or gradients are not finite, `explain` reports the cause and a
-// remedy. For one thread.
+// The trace examines results in forward order until it finds an op with finite inputs and a
+// non-finite result. Then it examines gradients in backward order in the same way. At the end of a
+// step that was skipped, or whose loss or gradients are not finite, `explain` reports the cause and
+// a remedy. For one thread.
 #pragma once
 
 #include "booster/numerics/findings.h"

@@ -1,5 +1,5 @@
-// Measures the losses of each tensor in 8-bit floats: the share of its elements that become 0 or
-// are clipped, and whether a scale based on earlier magnitudes still fits. For one thread.
+// Measures each tensor's losses in 8-bit floats: the share of its elements that become 0 or are
+// clipped. Also checks whether a scale from earlier magnitudes still fits. For one thread.
 #pragma once
 
 #include "booster/numerics/findings.h"

@@ -118,8 +118,7 @@ std::string Profiler::table() const {
   for (const auto& row : all) {
     if (!is_gpu(row.device) && !std::exchange(is_below_gpus, true))
       for (const auto& [device, seconds] : busy)
-        text += rest_line(fmt::format("({} is idle)", gpu_name(device)), total - seconds,
-                          total);
+        text += rest_line(fmt::format("({} is idle)", gpu_name(device)), total - seconds, total);
     if (row.on_main_thread) rest -= row.seconds;
     text += line(row, total, bounds.of(row));
   }

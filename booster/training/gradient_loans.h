@@ -1,10 +1,9 @@
 // GradientLoans: provides grad() of boosted parameters to programs.
 //
 // Gradients in memory still have the factor of the loss scale, and lack the factor of a clip by
-// norm. The step applies both as it reads them, which saves a pass over memory. Between a clip or
-// step of an optimizer and its next backward pass, the program reads a copy with both applied: the
-// true gradient, in at least f32. Before that it reads memory itself, as in torch before
-// `unscale_`.
+// norm. The step applies both as it reads them, which saves a pass over memory. After a clip or
+// step, until the next backward pass, the program reads a copy with both applied: the true
+// gradient, in at least f32. Before that it reads memory itself, as in torch before `unscale_`.
 //
 // Reading changes nothing, so one rank may read alone. If the program writes to a copy
 // (`p.grad().mul_(2)`), GradientLoans writes it back before memory is used again. For the thread

@@ -35,7 +35,7 @@ void Session::leave_iteration() {
 }
 
 // Returns the norm of the true gradients if it is known, or if only all ranks together can compute
-// it, because one rank alone may read a report's norm.
+// it. One rank may read a report's norm without the others.
 Tensor Session::known_norm(const Verdict& verdict) const {
   const Tensor clipped = optimizer.clipped_norm();
   if (clipped.defined() || !optimizer.shares_norms()) return clipped;

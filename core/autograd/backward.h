@@ -41,19 +41,18 @@ struct GradientOptions {
 // backward does. With create_graph, also throws for a function between root and inputs that cannot
 // be differentiated twice.
 //
-// Differentiable twice are arithmetic, shape functions, reading and writing by index, sorting, sums
+// Twice differentiable are arithmetic, shape functions, reading and writing by index, sorting, sums
 // (also running ones), means, norms, matmul, einsum, linear, recurrent layers, activations except
 // softmax, casts and the losses composed of them.
 std::vector<Tensor> gradients(const Tensor& root, const std::vector<Tensor>& inputs,
                               GradientOptions options = {});
 
-// --- hooks
-// Called with the gradient of x during backward (for a leaf, before it is accumulated); may return
-// another gradient, or an undefined tensor to keep it.
+// --- hooks The pass calls it with the gradient of x during backward (for a leaf, before it is
+// accumulated); may return another gradient, or an undefined tensor to keep it.
 using GradHook = std::function<Tensor(const Tensor& grad)>;
 void register_grad_hook(const Tensor& x, GradHook hook);
-// Adds a hook that runs once in a backward pass, when the leaf's gradient is complete for that
-// pass, even if parts of it run inside a checkpoint. Data parallelism then sends the gradient.
+// Adds a hook that runs once in a backward pass, when the leaf's gradient is complete. This also
+// holds if parts of the pass run inside a checkpoint. Data parallelism then sends the gradient.
 // Returns a number for remove_grad_ready_hook.
 int on_grad_ready(const Tensor& leaf, std::function<void(const Tensor& leaf)> hook);
 void remove_grad_ready_hook(const Tensor& leaf, int hook);

@@ -199,7 +199,8 @@ std::pair<Tensor, Tensor> max(const Tensor& x, int64_t dim, bool keep_dim = fals
 std::pair<Tensor, Tensor> min(const Tensor& x, int64_t dim, bool keep_dim = false);
 Tensor argmax(const Tensor& x, int64_t dim, bool keep_dim = false);
 Tensor argmin(const Tensor& x, int64_t dim, bool keep_dim = false);
-// The same over all elements; the index is in row-major order. Equal extremes share the gradient.
+// Returns the same over all elements; the index is in row-major order. Equal extremes share the
+// gradient.
 Tensor max(const Tensor& x);
 Tensor min(const Tensor& x);
 Tensor argmax(const Tensor& x);

@@ -15,7 +15,7 @@ Tensor share_of(const Tensor& g, double factor) {
 
 }  // namespace
 
-// target = kept * target + added * source
+// Records target = kept * target + added * source.
 void TapeState::record(const Tensor& target, const Tensor& source, const InPlaceCall& call) const {
   if (!must_record({target, source})) return;
   const Shape shape = source.defined() ? source.shape() : Shape();

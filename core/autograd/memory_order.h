@@ -29,7 +29,7 @@ class MemoryOrder {
   const Tensor& x() const { return x_; }
   // Returns x()'s dimension that is the given tensor's `dim`, which counts from 0.
   int place(int dim) const { return places_.empty() ? dim : places_[dim]; }
-  // The same for several dimensions, which may be negative.
+  // Does the same for several dimensions, which may be negative.
   std::vector<int64_t> places(std::vector<int64_t> dims) const {
     for (int64_t& dim : dims) dim = place(static_cast<int>(dim < 0 ? dim + x_.ndim() : dim));
     return dims;

@@ -107,7 +107,7 @@ const OpPolicy* current_policy();
 // Casts the arguments, in the given handles, as the policy requires for the op; skips undefined
 // tensors. Throws for a banned op, and for dtypes that cannot be widened.
 void cast_arguments(const OpPolicy& policy, Op op, std::span<Tensor* const> arguments);
-// The same for the active policy; notifies the observer, if there is one.
+// Does the same for the active policy; notifies the observer, if there is one.
 void apply_policy_slow(const OpPolicy* policy, Op op, std::span<Tensor* const> arguments);
 inline void apply_policy(Op op, std::initializer_list<Tensor*> arguments) {
   const OpPolicy* policy = current_policy();
@@ -115,7 +115,7 @@ inline void apply_policy(Op op, std::initializer_list<Tensor*> arguments) {
   if ((policy != nullptr) | (observer != nullptr)) [[unlikely]]
     apply_policy_slow(policy, op, {arguments.begin(), arguments.size()});
 }
-// The same for ops with any number of tensors.
+// Does the same for ops with any number of tensors.
 void apply_policy(Op op, std::vector<Tensor>& arguments);
 
 // Casts x; the gradient is cast back. Returns x itself if it already has that dtype. Within a

@@ -68,8 +68,8 @@ class Backward {
     return std::move(collected_);
   }
 
-  // Returns true for a node that exchanges, and for one with a single input (such as a cast) that
-  // comes just before an exchanging node in the pass.
+  // Returns true for a node that exchanges. Also for a node with one input, such as a cast, just
+  // before an exchanging node in the pass.
   static bool is_on_way_to_exchange(const Node& node) {
     if (node.exchanges()) return true;
     const Node* next = node.inputs().size() == 1 ? node.inputs()[0].node.get() : nullptr;

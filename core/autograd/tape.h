@@ -1,7 +1,7 @@
 // The tape: makes tensor functions differentiable. backward.h has the calls that run it.
 //
 // A differentiable function computes its result with kernels, then calls `record` with its inputs
-// and a closure that turns the gradient of the result into gradients of the inputs. Forward and
+// and a closure. The closure turns the result's gradient into gradients of the inputs. Forward and
 // formula are next to each other. To write your own (docs/add-an-op.md):
 //
 //   Tensor cube(const Tensor& x) {

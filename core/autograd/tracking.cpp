@@ -196,8 +196,8 @@ void AccumulateGrad::backward(std::span<const Tensor> g, Gradients&) {
   state.grad_arrived = true;
 }
 
-// Returns undefined on the CPU: a library may start its sums with the existing values, which gives
-// other bits than adding a summand, as ranks that exchange summands do. Also returns undefined
+// Returns undefined on the CPU: a library may start its sums with the existing values. That gives
+// other bits than adding a summand, as ranks do that exchange summands. Also returns undefined
 // while an observer is set, because observers see summands. It queries the observer itself, because
 // its callers do not.
 Tensor gradient_to_add_to(const Tensor& leaf) {

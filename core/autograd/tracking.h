@@ -26,7 +26,7 @@ struct TapeState : Tracking {
   Tensor grad_buffer;
   bool grad_in_f32 = false;
   const GradientKeeper* keeper = nullptr;  // of this leaf's gradient; see gradient_keeper.h
-  bool grad_arrived = false;     // in this pass, and its ready hooks have not run yet
+  bool grad_arrived = false;               // in this pass, and its ready hooks have not run yet
   std::vector<GradHook> grad_hooks;
   std::vector<std::pair<int, std::function<void(const Tensor&)>>> ready_hooks;
   CastCopy cast_copies[2];       // f16, bf16

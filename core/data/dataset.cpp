@@ -48,8 +48,8 @@ std::string Sample::name() const {
 TensorDataset::TensorDataset(Tensor inputs, Tensor targets)
     : inputs_(std::move(inputs)), targets_(std::move(targets)) {
   check(inputs_.ndim() > 0 && targets_.ndim() > 0 && inputs_.size(0) == targets_.size(0),
-        "TensorDataset: inputs and targets differ in rows; got shapes {} and {}",
-        targets_.shape(), inputs_.shape());
+        "TensorDataset: inputs and targets differ in rows; got shapes {} and {}", targets_.shape(),
+        inputs_.shape());
 }
 
 Sample TensorDataset::load(int64_t index, RandomStream&) const {

@@ -53,7 +53,9 @@ void check_options(const DataLoaderOptions& options) {
   check(options.repeated_augmentation == 1 ||
             (options.even_shares && !options.join && !options.sampler),
         "DataLoader: repeated_augmentation excludes other ways to divide samples; got it {}",
-        options.sampler ? "with a sampler" : options.join ? "with join" : "without even_shares");
+        options.sampler ? "with a sampler"
+        : options.join  ? "with join"
+                        : "without even_shares");
 }
 
 char* row(const Tensor& tensor, int64_t i) {

@@ -95,7 +95,7 @@ struct RepeatedAugmentationSamplerOptions {
 // Repeated augmentation (Hoffer et al., "Augment your batch", 2020) as in timm and torchvision. In
 // the common order each sample occurs `repeats` times in a row. Ranks take every world_size-th
 // entry, so the ranks' batches together hold several augmentations of one image. An epoch does not
-// get longer: all ranks together take as many entries as there are samples, so an epoch uses only a
+// get longer: all ranks together take as many entries as there are samples. So an epoch uses only a
 // part of the samples. This count is rounded down to a multiple of 256 if it is at least 256.
 class RepeatedAugmentationSampler : public Sampler {
  public:

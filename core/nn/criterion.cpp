@@ -24,8 +24,8 @@ Criterion::Divisor elements(const char* name, Reduction reduction) {
 Criterion::Divisor counted_rows(const char* name, const Tensor& weight, int64_t ignore_index,
                                 Reduction reduction) {
   return [=](const Tensor& target) {
-    check(reduction == Reduction::mean,
-          "{}: only a mean has a divisor; want Reduction::mean", name);
+    check(reduction == Reduction::mean, "{}: only a mean has a divisor; want Reduction::mean",
+          name);
     if (is_floating(target.dtype()))
       return count_of(target.numel() / target.size(target.ndim() == 1 ? 0 : 1));
     return sum(target_weights(untracked::reshape(target, {target.numel()}), weight, ignore_index,

@@ -52,8 +52,8 @@ class ObservedModule {
   OpObserver* observer_;
 };
 
-// Moves the memory of `from`, which has no other owner, to x. x's version keeps counting, so that
-// cached copies of the old values count as stale.
+// Moves the memory of `from`, which has no other owner, to x. Advances x's version, so that cached
+// copies of the old values are stale.
 void adopt(const Tensor& x, const Tensor& from) {
   TensorBody& body = *x.body();
   from.body()->storage->version = x.version() + 1;

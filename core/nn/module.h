@@ -152,7 +152,7 @@ class Module : public std::enable_shared_from_this<Module> {
   // the new dtype or device. Drops gradients.
   void to(DType dtype);
   void to(Device device);
-  // The same for only this module's own parameters and buffers, not for its submodules.
+  // Converts only this module's own parameters and buffers, not its submodules.
   void convert_own(DType dtype);
 
   // --- hooks; the returned number removes one
@@ -179,7 +179,7 @@ class Module : public std::enable_shared_from_this<Module> {
   M& add(const std::string& name, Args&&... args) {
     return add_existing(name, std::make_shared<M>(std::forward<Args>(args)...));
   }
-  // The same for modules with named options, in braces after at most three other arguments:
+  // Does the same for modules with named options, in braces after at most three other arguments:
   // add<Conv2d>("conv", 3, 16, 3, {.stride = 2}).
   template <class M>
   M& add(const std::string& name, typename M::Options options) {

@@ -16,8 +16,8 @@ GroupOptions::GroupOptions(std::initializer_list<Named> options) {
 }
 
 void GroupOptions::add(const std::string& name, double number) {
-  check(numbers_.emplace(name, number).second,
-        "options of a group: {} occurs twice; want it once", name);
+  check(numbers_.emplace(name, number).second, "options of a group: {} occurs twice; want it once",
+        name);
 }
 
 }  // namespace booster

@@ -254,9 +254,9 @@ class Optimizer {
   // If the optimizer owns a part and the master is whole, it keeps a copy of that part. The given
   // master must be on the parameter's device or the state's device; the optimizer copies it to the
   // state's device if needed. A master is saved with the optimizer's state. If a program changes
-  // the parameter, such as by loading weights, the next step takes its values as the new master,
-  // unless the master is set again. Throws if there is no such parameter, or if shapes or dtypes do
-  // not match.
+  // the parameter, for example loads weights, the next step takes its values as the new master.
+  // This does not apply if the program sets the master too. Throws if there is no such parameter,
+  // or if shapes or dtypes do not match.
   void set_master(const std::string& parameter, Tensor master);
   // Gives every 16-bit parameter without a master one with its current values, now and in later
   // groups. Parameters with their own rounding (below) get none.

@@ -30,7 +30,7 @@ struct OptimizedParameter {
   Tensor tensor;
   std::optional<ElementRange> part = {};  // owned range; none: all, whatever the size
   std::optional<Device> kept_on = {};     // where its state is kept; none: the parameter's device
-  Tensor master = {};                // f32, if the parameter is 16-bit and has one
+  Tensor master = {};                     // f32, if the parameter is 16-bit and has one
   uint32_t master_version = 0;       // the tensor's version when last written from the master
   uint32_t written_version = 0;      // the master's version at that time
   Tensor compensation = {};          // bf16, if the rounding is Kahan's

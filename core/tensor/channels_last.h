@@ -1,6 +1,7 @@
-// Images of shape (n, c, h, w) with elements in the memory order (n, h, w, c), which convolutions
-// on a CPU read and write without a copy. `channels_last` of core/autograd/functions.h makes them.
-// conv2d, batch_norm, elementwise functions, casts, cat and slice keep the order, as in PyTorch.
+// Functions on images of shape (n, c, h, w) with elements in the memory order (n, h, w, c), which
+// convolutions on a CPU read and write without a copy. `channels_last` of core/autograd/functions.h
+// makes them. conv2d, batch_norm, elementwise functions, casts, cat and slice keep the order, as in
+// PyTorch.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -10,14 +11,14 @@ namespace booster {
 // Returns true for 4 dimensions in that order, with or without gaps. Returns false if x is in
 // row-major order as well, as with a single channel.
 bool is_channels_last(const Tensor& x);
-// The same, without gaps.
+// Returns true for an image in this order without gaps.
 bool is_dense_channels_last(const Tensor& x);
 
 // Returns uninitialised dense memory of 4 dimensions, channels last.
 Tensor empty_channels_last(const Shape& shape, TensorOptions options);
 // Returns uninitialised dense memory of a shape: channels last if x is, else row-major.
 Tensor empty_in_order_of(const Tensor& x, const Shape& shape, TensorOptions options);
-// The same with x's shape and device; and zeros.
+// Return the same with x's shape and device; and zeros.
 Tensor empty_in_order_of(const Tensor& x, DType dtype);
 Tensor zeros_in_order_of(const Tensor& x, const Shape& shape, TensorOptions options);
 

@@ -9,7 +9,7 @@ namespace booster {
 // for a number that is out of range or not finite. As in torch, fractions are truncated, and for
 // bool every number except 0 is true.
 void check_held(const char* op, double number, DType dtype);
-// The same for functions that fill a tensor: larger numbers become infinity in f16 and bf16.
+// Does the same for functions that fill a tensor: larger numbers become infinity in f16 and bf16.
 void check_fill(const char* op, double number, DType dtype);
 
 }  // namespace booster

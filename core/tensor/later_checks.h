@@ -14,7 +14,8 @@ namespace booster {
 // in between are arbitrary. In captured work each replay defers the check anew, for all replays
 // since the last check.
 void check_later(const Tensor& found, std::function<void(int64_t)> raise);
-// The same for a tensor that is checked repeatedly: at most one check of it is deferred at a time.
+// Does the same for a tensor that is checked repeatedly: at most one check of it is deferred at a
+// time.
 void check_again_later(const Tensor& found, std::function<void(int64_t)> raise);
 // Runs the deferred checks of this device; Tensor::to calls it.
 void run_later_checks(Device device);

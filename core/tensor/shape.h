@@ -77,8 +77,8 @@ int64_t dense_bytes(const char* op, const Shape& shape, DType dtype);
 
 // Maps a dimension in [-ndim, ndim) to [0, ndim). Throws an error that names `op` for any other.
 int normal_dim(const char* op, int64_t dim, int ndim);
-// The same for functions that, as in torch, treat a tensor without dimensions as a vector of one
-// element. For such a tensor, 0 and -1 give 0, although its shape has no dimension.
+// Does the same for functions that, as in torch, treat a tensor without dimensions as a vector of
+// one element. For such a tensor, 0 and -1 give 0, although its shape has no dimension.
 int normal_dim_or_only(const char* op, int64_t dim, int ndim);
 
 // --- A range of a tensor's elements by index.

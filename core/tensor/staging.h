@@ -1,5 +1,5 @@
-// Buffers for transfers to and from a GPU (batches, parts of parameters): pinned host memory, which
-// the GPU accesses by itself, and GPU memory that is filled while the GPU computes. Both are
+// Buffers for transfers to and from a GPU (batches, parts of parameters). They are pinned host
+// memory, which the GPU accesses by itself, and GPU memory to fill while the GPU computes. Both are
 // reused. A host buffer is free when its copy is done. A GPU buffer is free when all work queued
 // during the life of its tensor is done. Thread-safe; its tensors may outlive it.
 #pragma once

@@ -99,8 +99,8 @@ class Tensor {
       note_use(body.storage);
     return static_cast<char*>(body.storage->data) + body.offset * size_of(body.dtype);
   }
-  // The same with a type, on the CPU. Throws if the dtype is not T's, the device is not the CPU, or
-  // the tensor is not contiguous.
+  // Returns the same with a type, on the CPU. Throws if the dtype is not T's, the device is not the
+  // CPU, or the tensor is not contiguous.
   template <class T>
   T* data() const {
     check_host_access(dtype_of<T>());

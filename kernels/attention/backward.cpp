@@ -143,7 +143,7 @@ struct Backward {
                    width / F::per_unit);
   }
 
-  // delta = sum over features of g * out, which equals sum over keys of p * dp.
+  // Computes delta = sum over features of g * out, which equals sum over keys of p * dp.
   void start_queries(const HeadRows& g, const HeadRows& out, const View& log_sum, int64_t element,
                      const Block& block) {
     const int64_t features = sizes.row.features;

@@ -116,8 +116,8 @@ inline MaskRow mask_row(const View& mask, int64_t batch, int64_t head, int64_t q
   return {mask.as<const char>() + element * size_of(mask.dtype), one ? 0 : mask.strides[last]};
 }
 
-// Fills bias (block.queries rows, or one; `width` values each) with the terms that are added to
-// scores, in units of log 2: the mask, and -infinity for keys hidden by causality or padding.
+// Fills bias (block.queries rows, or one; `width` values each) with the terms to add to scores, in
+// units of log 2. They are the mask, and -infinity for keys hidden by causality or padding.
 template <class Number>
 void fill_bias(Number* bias, int64_t width, const Problem& problem, const Block& block,
                int64_t batch, int64_t head) {

@@ -1,5 +1,5 @@
-// Operands of attention in the layouts that the register tiles of tile.h read: copies of
-// one head's rows, padded with zeros to whole vectors, from any stride and floating dtype.
+// Operands of attention in the layouts of tile.h's register tiles. They are copies of one head's
+// rows, padded with zeros to whole vectors, from any stride and floating dtype.
 #pragma once
 
 #include "kernels/products/tile.h"

@@ -4,8 +4,8 @@
 // (tests/cuda_on_host/include/ptx.h).
 //
 // A matrix unit multiplies A (16 x 16) by B (16 x 8). Each lane holds some of their elements
-// ("fragments"), two of 16 bits in a word, the one of the smaller row or column in the low half.
-// With g = lane / 4 and t = lane % 4 * 2, the words of a lane are
+// ("fragments"). A word has two elements of 16 bits; the one of the smaller row or column is the
+// low half. With g = lane / 4 and t = lane % 4 * 2, the words of a lane are
 //   of A: (row g, columns t, t + 1), (row g + 8, the same), (row g, columns t + 8, t + 9),
 //         (row g + 8, the same);
 //   of B: (rows t, t + 1, column g), (rows t + 8, t + 9, column g);

@@ -1,5 +1,5 @@
-// 8-bit floats: quantizing, decoding, the result of a product of two quantized matrices, and the
-// update of scales on the device, so that the host never reads an amax.
+// 8-bit floats: quantizing, decoding, and the result of a product of two quantized matrices. Scales
+// are updated on the device, so that the host never reads an amax.
 #include "kernels/arguments/fp8.h"
 
 #include "kernels/fp8/fp8_numbers.h"

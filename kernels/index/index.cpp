@@ -91,8 +91,8 @@ void add_slices(const View& out, const View& g, const View& index, Slices slices
   });
 }
 
-// Returns the offset in x of the first element of the given row of `shaped` (a row runs along its
-// last dimension), without the part that `dim` contributes.
+// Returns the offset in x of the first element of a row of `shaped`, without the part that `dim`
+// contributes. A row is along the last dimension.
 int64_t offset_of_row(const View& x, const View& shaped, int dim, int64_t row) {
   int64_t offset = 0;
   for (int i = shaped.ndim - 2; i >= 0; --i) {

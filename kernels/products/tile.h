@@ -1,9 +1,8 @@
 // Register tiles: small matrix products whose operands are packed in cache.
 //
-// A matrix is stored in units along the summed dimension. In format `Plain<T>` a unit
-// is one number; in format `Bf16Pairs` it is two neighbouring bf16 numbers, which the processor
-// multiplies and adds in f32 at twice the rate of f32 (vdpbf16ps). The same code serves every
-// vector width.
+// A matrix is stored in units along the summed dimension. In format `Plain<T>` a unit is one
+// number. In format `Bf16Pairs` it is two neighbouring bf16 numbers; the processor multiplies and
+// adds them at twice the rate of f32 (vdpbf16ps). The same code serves every vector width.
 #pragma once
 
 #include "kernels/numbers/vectors.h"

@@ -23,9 +23,9 @@ struct Mean {
   KERNEL_FN double whole() const { return double(center) + double(rest); }
 };
 
-// Returns whether numbers of this mean and variance, both rounded to C, lie so far from zero that
-// the errors of the mean, of some spacings of C, are no longer small next to the numbers' spread.
-// Both have to be taken again, from an origin among the numbers.
+// Returns true if numbers of this mean and variance, both rounded to C, are far from zero. The
+// mean's rounding errors are then not small compared to the numbers' spread. Both must then be
+// computed again, from an origin among the numbers.
 template <class C>
 KERNEL_FN bool is_far_from_zero(C mean, C variance) {
   constexpr C highest = sizeof(C) == 4 ? C(__FLT_MAX__) : C(__DBL_MAX__);

@@ -30,7 +30,7 @@ void store_scalar(const View& y, int64_t i, C value) {
   if (y.data) store_run(y.as<char>() + i * size_of(y.dtype), y.dtype, 1, &value, 1);
 }
 
-// Loads a mean, which its tensor holds in f64 if it is to keep both numbers.
+// Loads a mean. Its tensor is f64 if it keeps both numbers.
 template <class C>
 Mean<C> load_mean(const View& means, int64_t i) {
   return Mean<C>(load_scalar<double>(means, i));

@@ -1,4 +1,4 @@
-// Passes of a block over a run of elements of one dtype: on the CPU loops that vectorise, on a GPU
+// Passes of a block over a run of elements of one dtype. The CPU uses loops that vectorise, a GPU
 // packs of 16 bytes for each thread.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Tensors of one shape and any strides, iterated together: dimensions are merged if the strides of
-// all tensors allow it, so that most walks have one dimension.
+// Tensors of one shape and any strides, iterated together. Dimensions are merged if the strides of
+// all tensors allow it; so most walks have one dimension.
 #pragma once
 
 #include "kernels/launch/launch.h"

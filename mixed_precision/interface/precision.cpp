@@ -23,8 +23,7 @@ Tensor Precision::norm_factor(Optimizer& optimizer) {
 void Precision::check_options(const ScaleLossOptions& options) const {
   check_only_loss(options.loss_id);
   check(!options.delay_overflow_check,
-        "{}: delay_overflow_check: not supported; want fp16_apex with num_losses > 1",
-        name());
+        "{}: delay_overflow_check: not supported; want fp16_apex with num_losses > 1", name());
 }
 
 LossPass Precision::begin_loss(const LossStart& start) {

@@ -1,5 +1,5 @@
-// The names of PaddlePaddle 3.3's ops, which its custom lists may hold, and the ops that its AMP
-// runs in f32 because they have no 16-bit GPU kernel.
+// The names of PaddlePaddle 3.3's ops, which its custom lists may hold. Also the ops that its AMP
+// runs in f32, because they have no 16-bit GPU kernel.
 #pragma once
 
 #include "core/tensor/tensor.h"

@@ -177,8 +177,7 @@ void GradScaler::update(double new_scale) {
   if (!options_.enabled) return;
   check_started("update");
   check(is_usable_scale(new_scale),
-        "GradScaler::update: scale and inverse must be > 0 and finite in f32; got {}",
-        new_scale);
+        "GradScaler::update: scale and inverse must be > 0 and finite in f32; got {}", new_scale);
   scaler_.set_scale(new_scale);
   entries_.clear();
 }

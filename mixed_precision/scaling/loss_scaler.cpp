@@ -27,8 +27,7 @@ void check_law(const LossScalePolicy& policy) {
 
 void check_usable(double scale) {
   check(is_usable_scale(scale),
-        "loss scale: out of range; got {}, want it and its inverse finite and > 0 in f32",
-        scale);
+        "loss scale: out of range; got {}, want it and its inverse finite and > 0 in f32", scale);
 }
 
 bool f32_holds(double scale) {

@@ -9,7 +9,8 @@
 
 namespace booster {
 
-// noted = noted or found. `noted` may become `found` itself, so nothing else may write `found`.
+// Sets noted = noted or found. `noted` may become `found` itself, so nothing else may write
+// `found`.
 inline void note_overflow(Tensor& noted, const Tensor& found) {
   if (noted.defined()) noted.add_(found);
   else noted = found;

@@ -2,8 +2,8 @@
 // casts the model and keeps f32 masters. O3 is f16 throughout. For custom loops without a Booster:
 // apex_amp.h.
 //
-// With one loss and one optimizer, the step unscales and updates the scale: every backward pass but
-// the last of a step behaves as with Apex's delay_unscale. With num_losses > 1 or several
+// With one loss and one optimizer, the step unscales and updates the scale. So every backward pass
+// before the last of a step behaves as with Apex's delay_unscale. With num_losses > 1 or several
 // optimizers, each loss is unscaled when its backward pass ends, and then updates its own scale, as
 // in Apex.
 #pragma once

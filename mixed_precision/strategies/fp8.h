@@ -1,10 +1,10 @@
 // fp8: Linear layers and the projections of attention in 8-bit floats, E4M3 forward and E5M2 for
-// gradients, with one scale per tensor; everything else as in bf16. Parameters stay f32. The 8-bit
-// scales keep gradients in range, so the loss is not scaled.
+// gradients, with one scale per tensor. All other ops run as in bf16. Parameters stay f32. The
+// 8-bit scales keep gradients in range, so the loss is not scaled.
 //
 // Every processor computes exactly the values of 8-bit matrix units, up to the order of sums
-// (fp8_linear.h). A layer runs in bf16 if `exclude` names it or if its sizes are not multiples of
-// 16, as those units require; notes() lists these layers and the reasons. A batch may have any
+// (fp8_linear.h). A layer runs in bf16 if `exclude` names it, or if its sizes are not multiples of
+// 16, which matrix units require. notes() lists these layers and the reasons. A batch may have any
 // number of rows: padding them with zeros gives the same results.
 #pragma once
 

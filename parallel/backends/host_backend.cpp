@@ -29,7 +29,7 @@ std::span<const std::byte> bytes_of(const T& value) {
   return std::as_bytes(std::span(&value, 1));
 }
 
-// One message to a rank, or several that arrive in order.
+// Returns one message to a rank, or several that arrive in order.
 template <class Byte>
 std::array<std::span<Byte>, 1> in_a_row(std::span<Byte> message) {
   return {message};
@@ -234,9 +234,8 @@ Directly HostBackend::agree(const Messages& what, Directly possible) {
   if (check_) {
     swap(what, bytes_of(sent), bytes_of(theirs));
     if (!theirs.is_same(wanted))
-      fail_run("the ranks call different operations: {}: {}; {}: {}",
-               members().name_of(what.from), theirs.text(), members().name_of(members().rank),
-               wanted.text());
+      fail_run("the ranks call different operations: {}: {}; {}: {}", members().name_of(what.from),
+               theirs.text(), members().name_of(members().rank), wanted.text());
     const bool asked = what.from != nobody && theirs.is_direct, asks = possible.out;
     const Messages back = {.to = asked ? what.from : nobody, .from = asks ? what.to : nobody};
     swap(back, bytes_of(wanted.is_direct), bytes_of(answer));

@@ -8,8 +8,8 @@
 // therefore issue the operations that another rank needs before it waits for a stream that they
 // share. Ranks that are threads with one GPU share a stream.
 //
-// NCCL runs on its own stream: after the work that the caller's device had when the operation was
-// issued, and before the work that it gets after Work::wait().
+// NCCL runs on its own stream. An operation runs after the device's earlier work at the time of the
+// call, and before the work that follows Work::wait().
 #pragma once
 
 #include "kernels/device/communicator.h"

@@ -43,7 +43,7 @@ struct Buffer {
   int64_t bytes() const { return count * size_of(dtype); }
   // Only for the CPU.
   std::span<std::byte> all() const { return part(0, count); }
-  // `length` elements from element `first` on.
+  // Returns `length` elements from element `first` on.
   std::span<std::byte> part(int64_t first, int64_t length) const {
     const int64_t item = size_of(dtype);
     return {static_cast<std::byte*>(data) + first * item, static_cast<size_t>(length * item)};

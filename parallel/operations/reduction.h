@@ -1,7 +1,7 @@
 // Reduces the same range of values of several ranks to one range.
 //
-// Every rank combines ranks in the order 0, 1, 2, ..., and computes 16-bit types in f32 with one
-// rounding at the end, so every rank gets the same bits. Thread-safe.
+// Every rank combines ranks in the order 0, 1, 2, ... It computes 16-bit types in f32 with one
+// rounding at the end. So every rank gets the same bits. Thread-safe.
 #pragma once
 
 #include "parallel/operations/operation.h"

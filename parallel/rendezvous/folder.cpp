@@ -151,8 +151,7 @@ std::string FolderRendezvous::try_to_join() {
 std::string FolderRendezvous::other_leader(const Place& place) const {
   const auto leader = Leader::from(place.text());
   if (!leader)
-    return fmt::format("another process holds {}/leader; want another MASTER_PORT",
-                       meeting_place_);
+    return fmt::format("another process holds {}/leader; want another MASTER_PORT", meeting_place_);
   if (leader->job != job_)
     return fmt::format(
         "another job meets in {}: rank 0 ({}) belongs to {}; this is rank {} of {}; want a "

@@ -25,7 +25,7 @@ bool notes_are_read();
 void name_this_rank(std::string name);
 std::string name_of_this_rank();
 
-// For the run tool: returns the note of the rank whose BOOSTER_NOTES is `place`; "" if none.
+// Returns, for the run tool, the note of the rank whose BOOSTER_NOTES is `place`; "" if none.
 std::string note_at(const std::string& place, RankNote kind);
 
 // Notes, while the object lives, that this process saves. A process that wants to stop it then

@@ -1,9 +1,9 @@
 // Strict reading of JSON (RFC 8259) that remembers the position of every value.
 //
-// Refused, each with file, line, column and the key's path: a file over the limits, nesting too
-// deep, duplicate keys, NaN and Infinity, numbers outside int64 or double, invalid UTF-8, lone
-// surrogates, \u0000, a byte order mark, comments, trailing data, an empty file, and anything that
-// is not a regular file. No input crashes it. Thread-safe: functions share no state.
+// It refuses the following, with file, line, column and the key's path: a file over the limits,
+// nesting too deep, duplicate keys, NaN and Infinity, numbers outside int64 or double, invalid
+// UTF-8, lone surrogates, \u0000, a byte order mark, comments, trailing data, an empty file, and
+// anything that is not a regular file. No input crashes it. Thread-safe: functions share no state.
 #pragma once
 
 #include "platform/error.h"

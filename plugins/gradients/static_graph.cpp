@@ -40,9 +40,10 @@ void StaticGraph::end_exchange(const Parameters& parameters) {
   const std::vector<bool> here = std::exchange(is_reached_, std::vector<bool>(parameters.size()));
   for (size_t i = 0; i < here.size(); ++i) {
     if (here[i] == is_used_here(static_cast<int64_t>(i))) continue;
-    fail("torch_ddp: static_graph: {} got {} gradient in this step, but {} in the first; want "
-         "the same parameters in every step, or find_unused_parameters = true instead",
-         parameters[i].name, here[i] ? "a" : "no", here[i] ? "none" : "one");
+    fail(
+        "torch_ddp: static_graph: {} got {} gradient in this step, but {} in the first; want "
+        "the same parameters in every step, or find_unused_parameters = true instead",
+        parameters[i].name, here[i] ? "a" : "no", here[i] ? "none" : "one");
   }
 }
 

@@ -120,8 +120,8 @@ SequenceMode sequence_mode_named(const std::string& name) {
        legal_names(name, {mode_names.begin(), mode_names.end()}));
 }
 
-// Assigns random streams: 0 for work that all ranks of a model's copy repeat, then one per rank
-// with a part of the features, then one per rank with some tokens.
+// Assigns random streams. Stream 0 is for work that all ranks of a model's copy repeat. Then come
+// one per rank with a part of the features, and one per rank with some tokens.
 SequenceParallel::SequenceParallel(SequenceMode mode, const Mesh& mesh)
     : mode_(mode),
       tensor_(mesh.group("tensor")),

@@ -1,8 +1,8 @@
 // A layer whose weight is sharded over a group: the exchanges of its `linear` or `embedding`.
 //
-// Column parallel layers have some of the output features on each rank, row parallel layers some of
-// the input features (Shoeybi et al., "Megatron-LM", 2019, section 3). Between the two, activations
-// are parts, and dropout draws from this rank's own stream.
+// Column parallel layers have some of the output features on each rank. Row parallel layers have
+// some of the input features (Shoeybi et al., "Megatron-LM", 2019, section 3). Between the two,
+// activations are parts, and dropout draws from this rank's own stream.
 #pragma once
 
 #include "core/autograd/layer_split.h"

@@ -31,7 +31,7 @@ Tensor sent(const Tensor& x, Log* log = nullptr) {
                 }));
 }
 
-// The same without communication.
+// Does the same without communication.
 Tensor passed(const Tensor& x) {
   return record(x.detach(), "passed", {x}, [](const Tensor& g, Gradients& d) { d[0] = g; });
 }

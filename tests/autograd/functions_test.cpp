@@ -253,7 +253,7 @@ TEST_CASE("the smallest integers have no negative, and are found all the same") 
   check(uint8_t{0});
 }
 
-// As torch: of tensors the whole part, of a number an error.
+// As torch: integer tensors give the whole part, an integer number is an error.
 TEST_CASE("negative powers of integers") {
   const auto whole = [](std::vector<int64_t> numbers) {
     return from_vector(numbers, {static_cast<int64_t>(numbers.size())});

@@ -1,4 +1,4 @@
-// In-place calls on the tape: what they write keeps its gradient, or the call throws.
+// In-place calls on the tape: written values keep their gradients, or the call throws.
 #include "core/autograd/functions.h"
 #include "core/autograd/leaf_gradients.h"
 #include "core/autograd/tape.h"

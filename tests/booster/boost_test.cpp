@@ -1,5 +1,5 @@
-// What may be boosted, and which calls the unboosted handles still allow: none that would take
-// scaled or local gradients for true ones.
+// Checks which objects boost() accepts, and which calls the unboosted handles still allow. Those
+// must not use scaled or local gradients as true ones.
 #include "booster/booster.h"
 #include "core/nn/models/resnet.h"
 #include "tests/parallel/ranks.h"
@@ -38,7 +38,7 @@ std::vector<double> values(const Model& model) {
   return all;
 }
 
-// Every call on unboosted handles that would use gradients as they are, or discard them on its own.
+// Every call on unboosted handles that would use gradients unchanged, or discard them.
 struct Misuse {
   const char* says;
   std::function<void(const Model&, Optimizer)> call;

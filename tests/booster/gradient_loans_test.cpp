@@ -1,4 +1,4 @@
-// What a program sees that reads gradients of a boosted training, which are scaled in memory.
+// Gradients as a program reads them in a boosted training, where they are scaled in memory.
 #include "booster/booster.h"
 #include "core/autograd/gradient_keeper.h"
 #include "tests/mixed_precision/weight.h"

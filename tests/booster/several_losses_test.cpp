@@ -14,7 +14,7 @@ using booster::testing::Weight;
 
 namespace {
 
-// Two elements; the gradient of sum(w) * g is g for both.
+// Returns two elements; the gradient of sum(w) * g is g for both.
 Tensor start() { return from_vector(std::vector<float>{1, -2}, {2}); }
 
 // f16 cannot hold a gradient above 0.99 at the initial scale, 65536.
@@ -238,7 +238,7 @@ TEST_CASE("a scale moves once for all optimizers, in every strategy, without a h
       const StepReport first = pair.opt(0).step(), second = pair.opt(1).step();
       CHECK(host_reads() == before);
       CHECK(first.loss_scale() == scale);
-      // These do not check gradients; "auto" may be one of them.
+      // These strategies do not check gradients; "auto" may be one of them.
       const std::string name = pair.precision().name();
       if (name == "fp32" || name == "fp64") continue;
       CHECK(second.skipped() == std::isinf(gradients[1]));

@@ -1,4 +1,4 @@
-// This module itself emulates NVIDIA's libraries.
+// This module emulates NVIDIA's libraries.
 #include "kernels/cuda/runtime/libraries/libraries.h"
 
 #include <dlfcn.h>

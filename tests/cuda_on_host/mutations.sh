@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 module=tests/cuda_on_host/libbooster_cuda_on_host.so
 ninja -C "$build" -t commands "$module" > "$work/commands"
 
-# what is missing | source in kernels/cuda | object that has it | how it is taken out | test | cases
+# missing part | source in kernels/cuda | its object | sed command that removes it | test | cases
 host_reads='s/CUDA_CALL(cudaMemcpyAsync(\(.*\), cudaMemcpyDefault.*/__builtin_memcpy(\1);/'
 drawn='kernels_test|GPU: drawn conv*'
 by_cudnn=products/library_convolution plan=products/convolution_plan
@@ -88,7 +88,7 @@ run() {  # MODULE TEST CASES, with all draws of the cases
   BOOSTER_CUDA_MODULE=$1 BOOSTER_CUDA_POISON=1 CUDA_ON_HOST_MEMORY=512 OMP_NUM_THREADS=2 \
     timeout 300 "$build/tests/$2" "-tc=$3" < /dev/null > "$work/said" 2>&1
 }
-# Compiles with the changed source, or header, and links the module, by the build's own commands.
+# Compiles the changed source, or header, and links the module, with the build's own commands.
 build_with() {  # SOURCE OBJECT: writes $work/module.so
   local object compile link
   compile=$(grep -E -- "-o \S*[/_]$2( |$)" "$work/commands" | head -n 1)
@@ -97,8 +97,8 @@ build_with() {  # SOURCE OBJECT: writes $work/module.so
   compile=${compile//..\/kernels\/cuda\/$1/$work/changed/kernels/cuda/$1}
   compile=${compile/ -I/ -I$work/changed -I}
   compile=${compile//$object/$work/changed.o}
-  compile="${compile//${object%.o}.d/$work/changed.d} -Wno-error"  # what is left may be unused
-  # First, or another object's copy of what is in a header would be taken.
+  compile="${compile//${object%.o}.d/$work/changed.d} -Wno-error"  # the rest may be unused
+  # Must be first: otherwise the linker takes another object's copy of a header's functions.
   link=${link//-o $module /-o $work/module.so $work/changed.o }
   link=${link// $object / }
   (cd "$build" && eval "$compile" && eval "$link") > "$work/said" 2>&1 || cat "$work/said"

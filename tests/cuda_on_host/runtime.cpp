@@ -48,8 +48,8 @@ std::map<void*, int>& owners() {
   return *devices;
 }
 
-// The kernels that the driver has loaded on a device. It must not load one while NCCL operations
-// may run, so the number of communicators is tracked too.
+// Returns the kernels that the driver has loaded on a device. It must not load one while NCCL
+// operations may run, so count_communicators() tracks their number.
 std::set<std::pair<int, const void*>>& loaded() {
   static auto* kernels = new std::set<std::pair<int, const void*>>;
   return *kernels;
@@ -275,8 +275,8 @@ cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) {
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
 
 // Pageable host memory is read or written before the call returns. Pinned memory is accessed when
-// the device reaches the copy. A graph accesses both when it runs; a copy whose result must be
-// there when the call returns cannot be captured.
+// the device reaches the copy. A graph accesses both when it runs. A copy that must complete before
+// its call returns cannot be captured.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
   return given(stream, [&] {
@@ -327,8 +327,8 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return unrecorded(stream, cudaErrorStreamCaptureUnsupported,
                     [&] { return is_done(stream) ? cudaSuccess : cudaErrorNotReady; });
 }
-// In a capture a stream can only wait for events recorded in the same capture. A stream outside
-// that waits for such an event joins the capture.
+// In a capture a stream can only wait for events recorded in the same capture. A stream outside the
+// capture joins it by waiting for such an event.
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   return given(stream, [&] {
     CapturePlace& here = place_of(stream);

@@ -27,7 +27,7 @@ cudaError_t done(Body&& body) {
   });
 }
 
-// A call that a thread must not make while a stream is being captured.
+// Makes a call that a thread must not make while a stream is being captured.
 template <class Body>
 cudaError_t unsafe(Body&& body) {
   return call([&] {
@@ -36,7 +36,7 @@ cudaError_t unsafe(Body&& body) {
   });
 }
 
-// A call that submits work to a stream, or to its capture.
+// Makes a call that submits work to a stream, or to its capture.
 template <class Body>
 cudaError_t given(cudaStream_t stream, Body&& body) {
   return call([&] {
@@ -46,7 +46,7 @@ cudaError_t given(cudaStream_t stream, Body&& body) {
   });
 }
 
-// A call about a stream or an event that cannot be recorded.
+// Makes a call about a stream or an event that cannot be recorded.
 template <class Of, class Body>
 cudaError_t unrecorded(Of of, cudaError_t status_if_captured, Body&& body) {
   return call([&] {

@@ -1,4 +1,4 @@
-// Tar and zip files as data sets: they equal the folder from which they were made.
+// Tar and zip files as data sets: they equal their original folder.
 #include "core/data/archives/archive.h"
 #include "core/data/datasets/datasets.h"
 #include "tests/data/files.h"

@@ -22,7 +22,7 @@ const std::string latin = "caf\xe9 \x1b[31m";    // é of ISO 8859-1, and red le
 const std::string shown = "caf\\xe9 \\x1b[31m";  // as it is displayed
 const std::string trains = "train.epochs=2 optimizer.lr=0.01 ";
 
-// Changes the state and makes the manifest right again.
+// Changes the state and corrects the manifest.
 void change_state(const fs::path& checkpoint, const std::function<void(Json&)>& change) {
   std::ifstream file(checkpoint / "state.json");
   Json state = Json::parse(file);

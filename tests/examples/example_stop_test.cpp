@@ -46,7 +46,7 @@ TEST_CASE("a validation that was stopped between two epochs costs no epoch") {
   CHECK(second.says("after 6 steps"));
 }
 
-// The checkpoint has everything that was validated, and the epoch count continues.
+// The checkpoint has all validated steps, and the epoch count continues.
 TEST_CASE("a training that was stopped right behind a validation counts its epochs on") {
   const Example example(300);
   const std::string sets =

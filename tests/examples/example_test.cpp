@@ -147,7 +147,7 @@ TEST_CASE("batches that are left of an epoch make a step of their own, also wher
 }
 
 TEST_CASE("ranks without an image to validate help those that have one") {
-  // Half of each class is for validation: 4 images, so one rank of three has an image more.
+  // Half of each class is for validation: 4 images, so one of three ranks has one image more.
   const Example example(4);
   const CommandResult result = example.run(
       "train.epochs=1 booster.plugin=fsdp data.batch_size=1 data.validation_fraction=0.5",

@@ -167,7 +167,7 @@ TEST_CASE(
   CHECK(full.says("error: "));
   CHECK_FALSE(example.metrics().empty());
 
-  // A checkpoint whose place was taken is saved at a later step.
+  // If another file has its name, a checkpoint is saved at a later step.
   const auto checkpoint = example.folder() / "later/checkpoint";
   example.folder().write("later/checkpoint", "a file where the folder should be");
   const CommandResult later = Example().run_and(

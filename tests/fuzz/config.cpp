@@ -10,7 +10,9 @@ using namespace booster;
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string_view rest = fuzz::text_of(data, size);
-  if (rest.find("libraries") != rest.npos) return 0;  // libraries would be loaded, and are trusted
+  if (rest.find("libraries") != rest.npos)
+    return 0;  // a parser would load libraries, which are
+               // trusted
   const std::string_view text = fuzz::take_part(rest);
   std::vector<std::string> overrides;
   while (!rest.empty()) overrides.emplace_back(fuzz::take_part(rest));

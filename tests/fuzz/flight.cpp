@@ -14,7 +14,7 @@ class Output {
     fuzz::promise(descriptor_ >= 0 && dup2(descriptor_, STDOUT_FILENO) == STDOUT_FILENO,
                   "standard output can be caught");
   }
-  // Returns what was printed since the last call.
+  // Returns the output since the last call.
   std::string take() const {
     std::fflush(stdout);
     std::string text(static_cast<size_t>(lseek(descriptor_, 0, SEEK_END)), '\0');

@@ -1,5 +1,5 @@
-// Runs a kernel on every CPU variant that this processor supports, with one thread and with two,
-// and compares its outputs with a plain loop in double precision.
+// Runs a kernel on every CPU variant that this processor supports, with one and two threads.
+// Compares its outputs with a plain loop in double precision.
 #pragma once
 
 #include "kernels/catalogue.h"

@@ -91,7 +91,7 @@ std::vector<Normalization> all_normalizations() {
           batch({40, 3, 40, 40}, true)};
 }
 
-// What the kernels write.
+// The values that the kernels write.
 struct Results {
   Plain y, mean, rstd, running_mean, running_var, dx, dgamma, dbeta;
 

@@ -1,5 +1,5 @@
-// Small tensors of any dtype and strides for tests of kernels: elements are read and written as
-// double, one by one, by code that shares nothing with the kernels.
+// Small tensors of any dtype and strides for tests of kernels. Elements are read and written as
+// double, one by one, by code independent of the kernels.
 #pragma once
 
 #include "kernels/arguments/view.h"
@@ -152,8 +152,8 @@ inline Plain random(DType dtype, const std::vector<int64_t>& shape, uint32_t see
   return random(dtype, shape, contiguous_strides(shape), seed);
 }
 
-// Returns the allowed error of one rounding of `value` to the dtype, after sums in f32 (f64 for
-// f64) of terms whose absolute values add up to `magnitude`.
+// Returns the allowed error of one rounding of `value` to the dtype. Before it come sums in f32
+// (f64 for f64) of terms whose absolute values add up to `magnitude`.
 inline double tolerance(DType dtype, double value, double magnitude) {
   const double sums = magnitude * 0x1p-20;
   switch (dtype) {

@@ -35,7 +35,7 @@ Index reduced_shape(Index shape, unsigned reduced) {
   return shape;
 }
 
-// Where an element of x is reduced to.
+// Returns the place to which an element of x is reduced.
 Index place_of(Index at, unsigned reduced) {
   for (size_t d = 0; d < at.size(); ++d)
     if (reduced >> d & 1) at[d] = 0;

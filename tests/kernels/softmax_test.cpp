@@ -57,7 +57,7 @@ Numbers turned(const Numbers& x, const Index& shape) {
   return y;
 }
 
-// One that `rows` computes of rows, along the middle.
+// Applies `rows` along the middle dimension.
 template <class Rows>
 Numbers along_middle(const Index& shape, Rows&& rows) {
   return turned(rows(), {shape[0], shape[2], shape[1]});

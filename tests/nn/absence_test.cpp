@@ -146,8 +146,7 @@ TEST_CASE("only a tensor that has its memory for itself gives it back") {
   const Tensor column = untracked::select(x, 1, 0);
   CHECK(error_of([&] { give_back_memory(column, "away"); }).find("its own memory") !=
         std::string::npos);
-  CHECK(error_of([&] { keep_part(column, {0, 1}); }).find("its own memory") !=
-        std::string::npos);
+  CHECK(error_of([&] { keep_part(column, {0, 1}); }).find("its own memory") != std::string::npos);
 }
 
 TEST_CASE(

@@ -213,11 +213,13 @@ TEST_CASE("GPU: an index out of range in a replay leaves other memory alone, bac
                            gradient = table.grad().to_vector<float>();
   CHECK(replayed == work()[0].to_vector<float>());
   CHECK(gradient == table.grad().to_vector<float>());
-  CHECK(contains(error_of([&] {
-          capture(gpu, [&] {
-            return std::vector<Tensor>{index_select(zeros({0, 3}, {.device = gpu}), 0, rows)};
-          });
-        }), "an index into an empty tensor"));
+  CHECK(contains(
+      error_of([&] {
+        capture(gpu, [&] {
+          return std::vector<Tensor>{index_select(zeros({0, 3}, {.device = gpu}), 0, rows)};
+        });
+      }),
+      "an index into an empty tensor"));
 }
 
 TEST_CASE("GPU: work that was not run before is refused where the host prepares something" *

@@ -1,5 +1,5 @@
-// Where a model can be cut: its links, one by one and in runs, give the whole model's result, and
-// use exactly the tensors that they declare.
+// The links at which a model can be cut. One by one and in runs they give the whole model's result,
+// and use exactly their declared tensors.
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/nn/models.h"

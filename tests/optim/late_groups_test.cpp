@@ -196,8 +196,7 @@ TEST_CASE("a group that no schedule can follow is an error that says why") {
   one_each.step();
   add_late(two, 0.1);
   CHECK_THROWS_WITH_AS(one_each.step(),
-                       doctest::Contains("lambda: group 2 was added after the schedule"),
-                       Error);
+                       doctest::Contains("lambda: group 2 was added after the schedule"), Error);
   CHECK(one_each.step_count() == 1);
   Optimizer ended = one_group();
   LinearWarmupLR to_zero(ended, {.warmup_steps = 0, .total_steps = 2});

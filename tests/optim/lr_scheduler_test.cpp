@@ -58,7 +58,7 @@ ReduceLROnPlateauOptions plateau_options(const Json& o) {
   return options;
 }
 
-// The same as in make_optim.py.
+// Returns the schedule of make_optim.py.
 LRScheduler part_of_sequence(const std::string& name, const Optimizer& optimizer) {
   if (name == "linear") return LinearLR(optimizer, {0.25, 1, 4});
   if (name == "cosine") return CosineAnnealingLR(optimizer, {6, 0.01});

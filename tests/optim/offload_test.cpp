@@ -1,5 +1,5 @@
-// Host-side state for parameters on a GPU: whatever a program does, all values are bitwise equal to
-// an optimizer's with everything on the CPU, whose kernels both use.
+// Host-side state for parameters on a GPU. All values are bitwise equal to an optimizer's with
+// everything on the CPU; both use the CPU's kernels.
 #include "core/optim/algorithms/registry.h"
 #include "core/optim/optimizers.h"
 #include "core/tensor/device_number.h"

@@ -1,4 +1,4 @@
-// Options and parameters of optimizers and their groups, and what they refuse.
+// Options and parameters of optimizers and their groups, and their errors.
 #include "core/autograd/functions.h"
 #include "core/optim/algorithms/registry.h"
 #include "core/optim/optimizers.h"

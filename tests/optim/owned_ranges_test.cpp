@@ -1,4 +1,4 @@
-// What an optimizer reads, keeps, saves and refuses if it owns a range of a parameter, and the
+// An optimizer that owns a range of a parameter: what it reads, keeps, saves and refuses, and the
 // values that it leaves on the device.
 #include "core/autograd/op_policy.h"
 #include "core/optim/optimizers.h"

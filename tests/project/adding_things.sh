@@ -1,14 +1,12 @@
 #!/usr/bin/env bash
-# What docs/architecture.md says under "Adding things" is what is there: a built-in strategy,
-# plugin, optimizer, scheduler, model or subcommand is mentioned in the files that its row names, in
-# no other.
-# Looked for are its type, its header and its name in quotes, in all layers of the library, comments
-# left out; a name that is a dtype's too ("bf16") is not. One strategy may recommend another
-# (`.instead`). An elementwise op is one row: with one more, everything that reads the table
-# compiles.
+# Checks docs/architecture.md, "Adding things". A built-in strategy, plugin, optimizer, scheduler,
+# model or subcommand is mentioned only in the files that its row names. Searches all layers of the
+# library, without comments, for its type, its header and its name in quotes. Skips names that are
+# also dtypes ("bf16"). One strategy may recommend another (`.instead`). An elementwise op is one
+# row: with another row, all code that reads the table compiles.
 # usage: adding_things.sh ROOT [COMPILER...]
 set -euo pipefail
-export LC_ALL=C  # one order of names
+export LC_ALL=C  # the same sort order everywhere
 shopt -s nullglob
 cd "$1"
 compiler=("${@:2}")
@@ -16,13 +14,14 @@ compiler=("${@:2}")
 
 layers=(platform kernels core parallel mixed_precision plugins booster tools)
 dtypes=" fp32 fp16 bf16 fp8 fp64 "
-no_types=" single fp32 auto "  # what one gets without a choice, and a name for other strategies
+no_types=" single fp32 auto "  # the default, and a name for other strategies
 
 failures=0 count=0
 complain() { echo "$1"; failures=$((failures + 1)); }
 stop() { echo "$1" >&2; exit 1; }
 
-# Lines as FILE:TEXT. Sentences in quotes may say "Adam"; names and headers become <name>, <header>.
+# Prints lines as FILE:TEXT. Sentences in quotes may say "Adam"; names and headers become <name>,
+# <header>.
 code=$(grep -r --include='*.h' --include='*.cpp' --include='*.def' --include='*.cu' \
          --include=meson.build '' "${layers[@]}" |
   sed -E '/^[^:]*meson\.build:/ { s/#.*//; b }
@@ -38,8 +37,8 @@ begin_row() {
     grep -oE '`[A-Za-z0-9_./<>*]+/[A-Za-z0-9_./<>*]+`' | tr -d '`')
 }
 
-# expect NAME FILE MENTION: the files in which the regular expression MENTION is found, or NAME as a
-# row of a table, are the row's
+# expect NAME FILE MENTION: checks that the row's files are those that match the regular expression
+# MENTION or have NAME as a row of a table
 expect() { expect_only "$1" "$2" "$3|\.def:.*\($1\)|meson\.build:.*'$1'"; }
 
 expect_only() {
@@ -95,7 +94,7 @@ strategies_or_plugins() {  # KIND BASE ROOM
   done
 }
 
-# Kernels that are an op of the same name, with one source for CPUs and one for GPUs.
+# Kernels with an op of the same name, one source for CPUs and one for GPUs.
 begin_row "an op with its own kernel and CUDA twin"
 for name in cumsum group_norm softmax; do
   kernel="\\b(KERNEL|OURS)\\($name,|\\bvoid $name\\(|^kernels/meson\\.build:.*/$name'"

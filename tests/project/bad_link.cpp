@@ -1,5 +1,6 @@
-// A link between two network namespaces that delays, drops, reorders, duplicates, closes or falls
-// silent, without the kernel's netem: packets pass through this program between two TUN devices.
+// Links two network namespaces and delays, drops, reorders or duplicates packets, resets
+// connections or falls silent. Does not need the kernel's netem: packets pass through this program
+// between two TUN devices.
 //   bad_link NAMESPACE_A NAMESPACE_B [--delay_ms 50] [--jitter_ms 5] [--loss 0.01] [--reorder 0.2]
 //            [--duplicate 0.01] [--reset_after SECONDS] [--cut_after SECONDS] [--seed 1]
 // Both devices are named "bad"; the program prints "ready" when both exist. Seconds count from the

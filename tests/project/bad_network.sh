@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Trains on two machines over a network that drops, delays, reorders and duplicates packets, and
-# over one that closes connections or falls silent: every loss that is logged is that of one
-# machine, and nothing waits longer than the heartbeat allows.
+# over one that resets connections or falls silent. Checks that every logged loss equals the loss on
+# one machine, and that nothing waits longer than the heartbeat allows.
 # usage: bad_network.sh BOOSTER GPT2_TEXT BAD_LINK [ROUNDS [SEED]]
 set -euo pipefail
 booster=$1 program=$2 link=$3 rounds=${4-1} seed=${5-1}
@@ -9,7 +9,7 @@ booster=$1 program=$2 link=$3 rounds=${4-1} seed=${5-1}
 make_machines
 address=10.78.0.1
 export BOOSTER_HEARTBEAT=6
-patience=150  # seconds for a training, start and all
+patience=150  # seconds for a training with its start
 
 plugins=(torch_ddp low_level_zero fsdp)
 for plugin in "${plugins[@]}"; do
@@ -17,10 +17,10 @@ for plugin in "${plugins[@]}"; do
 done
 
 connect() {
-  : > "$folder/link"  # an earlier link has said that it is ready
+  : > "$folder/link"  # an earlier link has printed "ready"
   "$link" "bt$id-0" "bt$id-1" "$@" > "$folder/link" 2> "$folder/link.log" &
   link_pid=$!
-  until grep -q ready "$folder/link"; do  # the test's own limit ends it
+  until grep -q ready "$folder/link"; do  # the test's own limit ends this command
     kill -0 "$link_pid" 2>/dev/null || skip "no TUN devices: $(cat "$folder/link.log")"
     sleep 0.05
   done
@@ -34,7 +34,7 @@ disconnect() {
   wait "$link_pid" 2>/dev/null || true
 }
 
-# Both sides' tools, for at most `patience` seconds.
+# Runs both sides' tools for at most `patience` seconds.
 train_with_patience() {
   local name=$1 status=0 waiter
   train_on_two "$@" &

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/caltech101.sh, with a set of three images: downloads it, goes on with half a download,
-# takes a file that is there, and refuses one with another checksum.
+# Runs scripts/caltech101.sh on a set of three images. It must download the set, continue an
+# incomplete download, use an existing file, and refuse a wrong checksum.
 # usage: caltech101.sh ROOT
 set -euo pipefail
 script=$(realpath "$1")/scripts/caltech101.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What clang refuses or warns of and g++ does not, as far as it shows in seconds: the public header,
-# programs that use it, and the sources that speak to the compiler, the processor and OpenMP's
-# runtime. All of it is shown by a build with CXX=clang++.
+# Finds code that clang refuses or warns about and g++ accepts, within seconds. Compiles the public
+# header, programs that use it, and the sources that depend on the compiler, the processor and
+# OpenMP's runtime. A build with CXX=clang++ checks everything.
 # usage: clang.sh ROOT [CLANG]
 set -euo pipefail
 cd "$1"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# find_package(booster) of the installed CMake package is enough to build and run a program, and
-# answers for the versions that it is compatible with, from wherever the installation is moved to.
+# Checks that find_package(booster) of the installed CMake package suffices to build and run a
+# program, also after the installation has moved. Checks the versions that the package accepts.
 # usage: cmake_package.sh SOURCE_FOLDER BUILD_FOLDER COMPILER [FLAGS...]
 set -euo pipefail
 tree=$1 build=$2

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Registers, spills, stack frames (arrays that are indexed by what is not known when compiling) and
-# shared memory of the GPU's kernels are what tests/golden/cuda_resources.txt holds: the most of any
-# kernel of each source, on sm_90. A smaller number is an error too, so that
-# the file stays true; `cuda_resources.sh --write ROOT OBJECTS...` writes it anew.
+# Compares the GPU kernels' registers, spills, stack frames and shared memory with
+# tests/golden/cuda_resources.txt: the maximum over each source's kernels, on sm_90. Arrays with an
+# index unknown to the compiler need stack frames. A smaller number is an error too, so that the
+# file stays correct; `cuda_resources.sh --write ROOT OBJECTS...` rewrites it.
 # usage: cuda_resources.sh ROOT OBJECTS_FOLDER
 set -euo pipefail
 write=

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the CUDA module looks up by name in NVIDIA's libraries is there: in the toolkit that the
-# build uses, and in Python's packages if BOOSTER_CUDA_LIBRARIES names some.
+# Checks that NVIDIA's libraries have all symbols that the CUDA module looks up by name: in the
+# build's toolkit, and in Python's packages if BOOSTER_CUDA_LIBRARIES names some.
 # usage: cuda_symbols.sh ROOT NVCC
 set -euo pipefail
 root=$1 toolkit=$(dirname "$(dirname "$2")")

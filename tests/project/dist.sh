@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `meson dist` packs what git keeps, and what it packs configures.
+# Checks that `meson dist` packs all files of git, and that the packed tree configures.
 # usage: dist.sh SOURCE_FOLDER CONFIGURE_OPTION...
 set -euo pipefail
 tree=$1

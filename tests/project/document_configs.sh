@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every block of JSON in the documents is a config that the example takes.
+# Checks that the example accepts every JSON block of the documents as a config.
 # usage: document_configs.sh ROOT BOOSTER PROGRAM
 set -euo pipefail
 root=$1 booster=$2 program=$3

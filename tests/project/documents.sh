@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Documents are correct: links work, files that they name exist, and the README's program is
-# the example that is built and tested.
+# Checks the documents: links work, named files exist, and the README's program is the built and
+# tested example.
 # usage: documents.sh ROOT
 set -euo pipefail
 cd "$1"
@@ -18,13 +18,13 @@ for document in "${documents[@]}"; do
     [[ $link == http* || $link == '#'* || -e $folder/${link%%#*} ]] ||
       complain "$document: link to $link, which does not exist"
   done < <(sed '/^ *```/,/^ *```/d' "$document" | grep -oP '\]\(\K[^)]+' || true)
-  # `layer/file.h`, `scripts/test.sh`: names between backticks that look like files of this tree
+  # `layer/file.h`, `scripts/test.sh`: names in backticks that look like files of this tree
   while read -r name; do
     [[ -e $name ]] || complain "$document: names $name, which does not exist"
   done < <(grep -oP "\`\K($layers)/[A-Za-z0-9_./-]+(?=\`)" "$document" || true)
 done
 
-# Headers that users are sent to are installed.
+# The documents send users to installed headers only.
 public=$(scripts/public_headers.sh "$PWD")
 for document in README.md docs/{add-a-strategy,porting,recipes,report}.md \
   docs/{start,guides}/*.md; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every JSON file of the examples is a config that its example takes, its own sections included, and
-# one with a mistake is not.
+# Checks that each example accepts its JSON files with its own sections, and refuses one with a
+# mistake.
 # usage: example_configs.sh ROOT BOOSTER PROGRAM TEXT_PROGRAM
 set -euo pipefail
 root=$1 booster=$2 program=$3 text_program=$4
@@ -22,7 +22,8 @@ done
 
 wrong=$(mktemp)
 trap 'rm -f "$wrong"' EXIT
-# refused KEY MISSPELT ARGUMENTS...: the first config with the key misspelt is an error that says so
+# refused KEY MISSPELT ARGUMENTS...: checks that the first config with the key misspelt gives an
+# error that names the key
 refused() {
   local key=$1 misspelt=$2 text
   shift 2

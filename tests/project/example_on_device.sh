@@ -26,7 +26,8 @@ compare() {  # TITLE LINES MOST
 vit=$1 mlp=$2 simple_net=$3
 export BOOSTER_CUDA_MODULE=$4 BOOSTER_CUDA_POISON=1 CUDA_ON_HOST_MEMORY=512 CUDA_ON_HOST_SEED=drawn
 for precision in fp32 bf16; do
-  # Rounded at other places in bf16: a sum of products is one there, and several here.
+  # In bf16 the two round at other places: a sum of products is one operation there, and several
+  # here.
   [[ $precision == fp32 ]] && most=1e-4 || most=1e-2
   losses cpu $precision > "$work/cpu"
   losses cuda $precision > "$work/cuda"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Says why there are no GPU checks, and counts as skipped.
+# Prints why there are no GPU checks, and counts as skipped.
 # usage: gpu.sh ROOT
 set -euo pipefail
 cd "$1"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# scripts/gpu_check.sh, with programs and a GPU that are only played: what goes wrong on a machine
-# with a GPU makes it fail, and what is not there is said.
+# Runs scripts/gpu_check.sh with fake programs and a fake GPU. Failures on the GPU's machine must
+# make it fail, and it must report missing parts.
 # usage: gpu_check.sh ROOT
 set -euo pipefail
 root=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# --- every layer with tests for GPUs has them run, here and there
+# --- both scripts run the GPU tests of every layer that has some
 for folder in $(grep -rl 'TEST_CASE("GPU: ' "$root/tests" --include='*.cpp' |
   sed "s|$root/tests/||; s|/.*||" | sort -u); do
   [[ $folder != plugins ]] || folder=spread
@@ -53,7 +53,7 @@ play "$work/tools/compute-sanitizer" '
   "${@:5}"'
 
 export CRASH='' REFUSES='' FINDS='' HANGS='' PATH=$work/tools:$PATH
-check() {  # STATUS WORDS...: how it ends and what the result holds
+check() {  # STATUS WORDS...: its exit status and words of its result
   local want=$1 status=0 words
   bash "$root/scripts/gpu_check.sh" "$build" "$work/results" > "$work/said" 2>&1 || status=$?
   [[ $status == "$want" ]] || {

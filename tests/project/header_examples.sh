@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What the examples in the comments of installed headers call is declared in installed headers.
+# Checks that installed headers declare all functions that the examples in their comments call.
 # usage: header_examples.sh ROOT
 set -euo pipefail
-export LC_ALL=C  # one order of names
+export LC_ALL=C  # the same sort order everywhere
 cd "$1"
 
 mapfile -t public < <(scripts/public_headers.sh .)
@@ -10,14 +10,14 @@ mapfile -t public < <(scripts/public_headers.sh .)
 mapfile -t others < <(find platform kernels core parallel mixed_precision plugins booster tools \
   -name '*.h' | sort | comm -23 - <(printf '%s\n' "${public[@]}"))
 
-# Functions, outside of classes, and types that these headers declare.
+# Prints the types, and functions outside of classes, that these headers declare.
 declared_in() {
   cat "$@" | sed 's#//.*##' | grep -oP '^[A-Za-z].*?\b\K\w+(?=\()|^(class|struct) \K\w+' | sort -u
 }
-# Words of their code.
+# Prints the words of their code.
 words_in() { cat "$@" | sed 's#//.*##' | grep -oP '\w+' | sort -u; }
-# Names that lines of examples, which are indented within a comment, call or construct; a name after
-# a type is a variable's.
+# Prints the names that examples call or construct. Lines of examples are indented within a comment;
+# a name after a type is a variable.
 called_in() {
   grep -ohP '^\s*// {2,}\S.*' "$@" | grep -oP '(?<!\w )\b\w+(?=[({])' | sort -u
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Each header compiles on its own: it includes what it needs. For a header that its own source file
-# includes first, the build has already shown that. Of the others this test compiles the share that
-# TEST_SHARES names (tests/draws.h).
+# Checks that each header compiles on its own, with its own includes. The build has already checked
+# headers that their own source file includes first. From the others this test compiles the share
+# that TEST_SHARES names (tests/draws.h).
 # usage: headers_alone.sh ROOT COMPILER [FLAGS...]
 set -euo pipefail
 cd "$1"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The man page and the completion that are installed know every command and every option of the
-# program's --help.
+# Checks that the installed man page and completion have every command and option of the program's
+# --help.
 # usage: help_pages.sh PROGRAM MAN_PAGE COMPLETION
 set -euo pipefail
 program=$1 page=$2 completion=$3

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Layers include each other in one direction only, so do the folders inside a layer, and all by
-# names that begin at the root. An example includes no other; what they share is examples/training.
+# Checks that layers, and the folders inside a layer, include each other in one direction only, by
+# names that begin at the root. An example includes no other; examples/training is for shared code.
 # usage: include_directions.sh ROOT
 set -euo pipefail
 cd "$1"
 
-# What each layer may include besides itself (docs/architecture.md shows the same picture).
+# The other layers that each layer may include (docs/architecture.md shows the same).
 core="core/text core/tensor core/autograd core/nn core/optim core/data"
 allowed="\
 platform:
@@ -27,8 +27,8 @@ tests: platform kernels $core parallel mixed_precision plugins booster tools exa
   benchmarks"
 
 # The folders inside a layer, bottom up; "." is the layer's own folder. A file may include files of
-# its folder and of those before it. Sources that are compiled for CPUs and GPUs open *.cuh files
-# under BOOSTER_ON_GPU; these count only inside kernels/cuda.
+# its folder and of those before it. Sources for CPUs and GPUs include *.cuh files under
+# BOOSTER_ON_GPU; these count only inside kernels/cuda.
 inner="\
 platform: . files json arguments
 kernels: arguments host . device cuda/runtime/libraries cuda/runtime cuda/collectives cuda/trace \
@@ -52,7 +52,7 @@ tools: run plan explain/tables explain doctor scaler report report/page commands
 layers=(platform kernels core parallel mixed_precision plugins booster tools examples benchmarks
   tests)
 
-# One process for all lines: a few forks for each of them took half a minute on a busy machine.
+# Uses one process for all lines: a few forks per line took half a minute on a busy machine.
 grep -rnE --include='*.'{h,cpp,def,cu,cuh} '^[[:space:]]*#[[:space:]]*include' "${layers[@]}" |
   awk -v allowed="$allowed" -v inner="$inner" -v files="$(find "${layers[@]}" -type f)" '
     function layer_of(path, parts) {

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The installed library works for a program outside this tree: headers, pkg-config file and library
-# are enough to build and run the README's loop, and to build a library with a strategy that the
-# installed program loads. The headers are booster/booster.h and what it includes, no more, and the
-# examples need no other.
+# Checks that the installed library works for a program outside this tree. Headers, pkg-config file
+# and library suffice to build and run the README's loop. They also suffice to build a library with
+# a strategy that the installed program loads. The installed headers are exactly booster/booster.h
+# and its includes, and the examples need no others.
 # usage: installed_program.sh SOURCE_FOLDER BUILD_FOLDER COMPILER [FLAGS...]
 set -euo pipefail
-export LC_ALL=C  # one order of names
+export LC_ALL=C  # the same sort order everywhere
 tree=$1 build=$2
 shift 2
 source=$tree/examples/mlp/mlp.cpp strategy=$tree/examples/own_strategy/own_strategy.cpp
@@ -19,7 +19,7 @@ root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 meson install -C "$build" --no-rebuild --quiet --destdir "$root"
 
-# The preprocessor's own account of what the header includes, conditional parts left out of it.
+# Prints the header's includes, as the preprocessor lists them without conditional parts.
 cd "$tree"
 mapfile -t included < <("$@" -std=c++20 -fopenmp -MM -I. booster/booster.h |
   tr -s ' \\\n' '\n' | sed 1d | grep . | sort)
@@ -34,7 +34,7 @@ beyond=$(comm -13 <(scripts/public_headers.sh .) <(printf '%s\n' "${headers[@]}"
 
 pc=$(find "$root" -name booster.pc)
 [[ -n $pc ]] || { echo "no booster.pc was installed"; exit 1; }
-export PKG_CONFIG_PATH=${pc%/*}  # enough wherever it lies: the file is relocatable
+export PKG_CONFIG_PATH=${pc%/*}  # works in any folder: the file is relocatable
 prefix=$(pkg-config --variable=prefix booster)
 library=$(dirname "$(find "$root" -name libbooster.so)")
 cp "$source" "$root/program.cpp"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Precision and Plugin stay small: each has a limited number of virtual functions, destructors
-# aside. Interfaces beside them in the same file have counts of their own.
+# Checks that Precision and Plugin stay small: each has a limited number of virtual functions,
+# without destructors. Other interfaces in the same file have their own counts.
 # usage: interface_sizes.sh ROOT
 set -euo pipefail
 cd "$1"
 
-# virtuals FILE CLASS: counts them in the body of that class alone.
+# virtuals FILE CLASS: counts them in the body of this class.
 virtuals() {
   awk -v class="$2" '
     $0 ~ "^class " class "( |$)" && !/;[[:space:]]*$/ { inside = 1; ++found }

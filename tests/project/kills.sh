@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Kills ranks, all ranks or a run tool of a training on two machines at random times. The run goes
-# on from the newest checkpoint, or, without a tool, ends; no committed checkpoint is lost, no
-# process or shared memory is left behind, nothing hangs, and no run ends that should go on. The
-# logs of what went wrong are kept, in a folder that is told.
+# Kills one rank, all ranks or a run tool of a training on two machines at random times. The run
+# must continue from the newest checkpoint, or end if a tool is dead. It must lose no committed
+# checkpoint, leave no process or shared memory, and never hang. After a failure keeps the logs and
+# prints their folder.
 # usage: kills.sh BOOSTER GPT2_TEXT [KILLS [SEED]]
 set -euo pipefail
 booster=$1 program=$2 kills=${3-6} seed=${4-1}
@@ -10,11 +10,11 @@ booster=$1 program=$2 kills=${3-6} seed=${4-1}
 make_machines
 RANDOM=$seed
 export BOOSTER_HEARTBEAT=5 checkpoint_every=3
-patience=60  # seconds until a run goes on, or ends
+patience=60  # seconds until a run continues, or ends
 checkpoints=$folder/run/checkpoint
 
 run=0 all_tools=()
-# What these tools keep in memory while they live.
+# Lists the shared memory of these tools.
 shared_memory() {
   local pid
   for pid in "${all_tools[@]}"; do
@@ -35,17 +35,17 @@ ranks() {
     [[ ! /proc/$pid/exe -ef $program ]] || echo "$pid"
   done
 }
-# The step of the newest checkpoint whose name is final: 0 if there is none.
+# Prints the step of the newest checkpoint with a final name; 0 if there is none.
 committed() {
   local newest
   newest=$(find "$checkpoints" -maxdepth 1 -name 'step-?????????' 2>/dev/null | sort |
     tail -n 1 || true)
   echo $((10#0${newest: -9}))
 }
-# How often this run's ranks were started again.
+# Prints how often the tool restarted this run's ranks.
 restarts() { grep -c "starting all ranks again" "$folder/$run-0.log" || true; }
-# The steps from which ranks went on that were started after so many restarts, one line each. Ranks
-# say it late at times, the tool says at once that it starts them.
+# Prints the steps from which the ranks resumed after restart $1, one per line. Ranks may print this
+# late; the tool reports at once that it starts them.
 resumed_after() {
   awk -v known="$1" '/starting all ranks again/ { ++count }
     count > known && match($0, /resumed from step [0-9]+/) {
@@ -76,12 +76,12 @@ wrong() {
   echo "the logs are $kept/$run-*.log"
 }
 hang() { hangs=$((hangs + 1)) && wrong "hang: $1"; }
-# Whether the run has gone on since a kill: it has committed more than STEP, and, if STEP is a
-# checkpoint's, ranks that were started after so many RESTARTS say from where they went on.
+# Tests whether the run has continued after a kill: it has committed more than STEP. If STEP is a
+# checkpoint, the ranks after RESTARTS restarts must also have printed their start.
 has_gone_on() { is_past "$1" && { (($1 == 0)) || [[ -n $(resumed_after "$2") ]]; }; }
 has_gone_on_or_ended() { has_gone_on "$@" || tools_are_gone; }
-# check_checkpoints STEP RESTARTS: what had been committed before a kill is there after it, and no
-# ranks that were started since, after so many restarts, have gone on from an earlier step, or anew.
+# check_checkpoints STEP RESTARTS: checks that a kill removed no committed checkpoint. Ranks after
+# RESTARTS restarts must not have resumed from an earlier step or from the beginning.
 check_checkpoints() {
   local after earliest
   after=$(committed) earliest=$(resumed_after "$2" | sort -n | head -n 1)
@@ -91,8 +91,8 @@ check_checkpoints() {
     wrong "lost: step $1 was committed, $after is the newest, resumed from ${earliest:-none}"
   fi
 }
-# goes_on STEP RESTARTS KILL: waits for that. A run that hangs or has ended is told and started
-# anew.
+# goes_on STEP RESTARTS KILL: waits until the run continues. Reports and restarts a run that hangs
+# or has ended.
 goes_on() {
   until_within "$patience" has_gone_on_or_ended "$1" "$2" || true
   check_checkpoints "$1" "$2"
@@ -148,7 +148,7 @@ for ((i = 1; i <= kills; ++i)); do
     [[ $kind == ranks ]] || victims=("${victims[RANDOM % ${#victims[@]}]}")
     kill -9 "${victims[@]}" 2>/dev/null || true
   fi
-  # Every other kill meets a run that has gone on, the others one that may still be starting.
+  # Every second kill hits a run that has continued, the others one that may still be starting.
   if ((RANDOM % 2)) || [[ $kind == tool ]] || ((i == kills)); then
     goes_on "$known" "$before_it" "kill $i ($kind)"
   fi

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Checks that no source asks the process's locale how numbers are written: text is read by
-# std::from_chars (platform/decimal.h) and written by fmt; nlohmann_json, which uses the C
-# library's functions, is called by platform/json/json_text.h alone.
+# Checks that no source reads or writes numbers by the process's locale. std::from_chars
+# (platform/decimal.h) reads text, and fmt writes it. Only platform/json/json_text.h calls
+# nlohmann_json, which uses the C library's functions.
 # usage: locale.sh ROOT
 set -euo pipefail
 cd "$1"
 
 failures=0
-# refuse WHY PATTERN [FILE that may]
+# refuse WHY PATTERN [ALLOWED_FILE]
 refuse() {
   local found
   found=$(grep -rnE --include='*.h' --include='*.cpp' --include='*.cu' --include='*.cuh' "$2" \

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Two network namespaces as two machines with two ranks each: what they train has the bits of four
-# ranks on one machine; they exchange less where ranks of a machine share memory; the run tools
-# start all ranks again when one has failed, and none when a tool is gone; and when the network goes
-# away, both sides end with an error that says so, and leave nothing behind.
+# Uses two network namespaces as two machines with two ranks each. Their training has the bits of
+# four ranks on one machine. They send less if the ranks of a machine share memory. The run tools
+# restart all ranks when one has failed, and none when a tool is gone. When the network fails, both
+# sides end with an error about it and leave nothing behind.
 # usage: machines.sh BOOSTER GPT2_TEXT
 set -euo pipefail
 booster=$1 program=$2
 . "$(dirname "$0")/namespaces.sh"
 make_machines
 
-# Bytes that have left a machine.
+# Prints the bytes that a machine has sent.
 sent_by() { ip netns exec "bt$id-$1" cat "/sys/class/net/v$id-$1/statistics/tx_bytes"; }
 
-# Along the axis tensor the ranks of a machine, along pipeline those of both.
+# The axis tensor has the ranks of one machine, pipeline the ranks of both.
 hybrid='{"name": "hybrid_parallel", "tp_size": 2, "pp_size": 2}'
 for plugin in torch_ddp low_level_zero fsdp "$hybrid"; do
   kind=$plugin
@@ -29,7 +29,7 @@ for plugin in torch_ddp low_level_zero fsdp "$hybrid"; do
   ((sent[0] * 10 < sent[4] * 9)) || fail "$kind: shared memory saves no bytes"
 done
 
-# progress NAME ROWS: until so many steps are logged, at most 60 s.
+# progress NAME ROWS: waits until the log has ROWS steps, at most 60 s.
 progress() {
   for _ in {1..600}; do
     [[ $(cat "$folder/$1/metrics.jsonl" 2>/dev/null | wc -l) -lt $2 ]] || return 0
@@ -37,7 +37,7 @@ progress() {
   done
   fail "$1: no progress"
 }
-# A process of the ranks on a machine.
+# Prints a process of the ranks on a machine.
 rank_on() {
   local pid
   for pid in $(ip netns pids "bt$id-$1"); do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Four ranks that mpirun started end with the same weights, bit for bit, over MPI as over shared
-# memory and over what they choose themselves, however the model is spread.
+# Checks that four ranks of mpirun end with the same weights, bit for bit, in every layout of the
+# model. Uses MPI, shared memory and the ranks' own choice.
 # usage: mpi.sh GPT2_TEXT
 set -euo pipefail
 program=$1
@@ -10,7 +10,7 @@ skip() {
   exit 77
 }
 command -v mpirun >/dev/null || skip "no mpirun (openmpi-bin)"
-# In containers, processes may not read each other's memory, which Open MPI finds out late.
+# In containers, processes may not read each other's memory, which Open MPI notices late.
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
 timeout -k 5 60 mpirun --allow-run-as-root --oversubscribe -np 4 true >/dev/null 2>&1 ||
   skip "mpirun does not start four processes here"
@@ -20,7 +20,7 @@ for _ in {1..60}; do printf 'the quick brown fox jumps over the lazy dog. '; don
 export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
 export ASAN_OPTIONS=detect_leaks=0  # Open MPI's own
 
-# trained BACKEND [settings]: prints a sum of the weights. BACKEND "": what the ranks choose.
+# trained BACKEND [settings]: prints a sum of the weights. BACKEND "": the ranks choose.
 trained() {
   local backend=() sets=()
   [[ -z $1 ]] || backend=("BOOSTER_BACKEND=$1")

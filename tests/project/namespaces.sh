@@ -1,5 +1,5 @@
-# Two network namespaces as two machines, and a small GPT-2 that trains on them: sourced by the
-# tests that need several machines. They set booster, program and then call make_machines.
+# Makes two network namespaces as two machines, and trains a small GPT-2 on them. Tests that need
+# several machines source this file, set booster and program, and call make_machines.
 
 skip() {
   echo "skipped: $1"
@@ -13,8 +13,8 @@ fail() {
 
 id=$$
 folder=$(mktemp -d)
-address=10.77.0.1  # of the first machine, as the ranks are told
-# By the shell's own kill: a small system has no program of that name.
+address=10.77.0.1  # of the first machine: MASTER_ADDR
+# Uses the shell's own kill, because a small system has no such program.
 end_processes_on() {
   local processes
   mapfile -t processes < <(ip netns pids "bt$id-$1" 2>/dev/null)
@@ -45,8 +45,8 @@ make_machines() {
   export BOOSTER_SECRET
 }
 
-# The words that start the training NAME for so many steps: the array `words`. More options of the
-# run tool follow.
+# Sets the array `words` to the command that starts the training NAME for STEPS steps. More options
+# of the run tool follow.
 words_of() {
   local name=$1 plugin=$2 steps=$3
   shift 3
@@ -59,14 +59,14 @@ words_of() {
     --set train.sample_tokens=0
     --set train.checkpoint_every="${checkpoint_every:-1000000}")
 }
-# train_on NODE NAME PLUGIN STEPS [options]: the run tool of one machine, in place of this shell.
+# train_on NODE NAME PLUGIN STEPS [options]: replaces this shell by one machine's run tool.
 train_on() {
   local node=$1
   shift
   words_of "$@" --nnodes 2 --node_rank "$node" --master_addr "$address"
   exec ip netns exec "bt$id-$node" "${words[@]}"
 }
-# train_on_two NAME PLUGIN STEPS [options]: waits, and fails if one of them does.
+# train_on_two NAME PLUGIN STEPS [options]: waits for both, and fails if one fails.
 train_on_two() {
   local status=0 pids=()
   for node in 0 1; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the compiler refuses comes with a remedy, and the remedy compiles.
+# Checks that the library's compile errors name a remedy, and that the remedy compiles.
 # usage: remedies.sh ROOT COMPILER [FLAGS...]
 set -euo pipefail
 cd "$1"

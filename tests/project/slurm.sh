@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Debian's Slurm, really running: munge, a controller and two nodes on this machine, on which `srun`
-# starts four ranks without our run tool. They end with the losses of four ranks on one machine,
-# over what they choose and over Gloo alone; a rank that is killed ends the step with an error.
+# Runs Debian's Slurm with munge, a controller and two nodes on this machine; `srun` starts four
+# ranks without our run tool. They must end with the losses of four ranks on one machine, over their
+# own choice of backend and over Gloo. A killed rank must end the step with an error.
 # usage: slurm.sh BOOSTER GPT2_TEXT
 set -euo pipefail
 booster=$1 program=$2
@@ -20,7 +20,7 @@ folder=$(mktemp -d)
 chmod 755 "$folder"
 daemons=()
 finish() {
-  # The steps' processes are not the daemons' children, and need them to end.
+  # The steps' processes are not the daemons' children, and cannot end without them.
   if [[ -n ${SLURM_CONF-} ]]; then
     timeout 5 scancel --user root 2>/dev/null || true
     within 5 are_idle || true
@@ -41,7 +41,7 @@ start() {
   "$@" > "$folder/$name.log" 2>&1 &
   daemons+=("$!")
 }
-# within SECONDS COMMAND...: until it succeeds
+# within SECONDS COMMAND...: repeats the command until it succeeds
 within() {
   local end=$((SECONDS + $1))
   shift
@@ -105,7 +105,7 @@ export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
 BOOSTER_SECRET=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n')
 export BOOSTER_SECRET
 
-# The words that train NAME with PLUGIN for so many steps.
+# Sets the array `words` to the command that trains NAME with PLUGIN for STEPS steps.
 words_of() {
   words=("$program" --set data.file="$folder/text" --set train.output_dir="$folder/$1"
     --set booster.plugin="$2" --set train.max_steps="$3" --set train.epochs=100000
@@ -114,7 +114,7 @@ words_of() {
     --set data.tokens=32 --set data.batch_size=2 --set train.log_every=1
     --set train.sample_tokens=0)
 }
-# Ranks of a node are a machine: the name of the node tells it from the other one.
+# The ranks of a node form a machine, which the node's name identifies.
 on_slurm() {
   timeout -k 5 120 srun --nodes 2 --ntasks 4 bash -c \
     'export BOOSTER_MACHINE=$SLURMD_NODENAME MASTER_ADDR=127.0.0.1; exec "$@"' - "${words[@]}"

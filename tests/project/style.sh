@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks what a formatter would fix silently: no tabs, no spaces at the end of a line, a newline at
-# the end of a file, lines of code within 100 columns (tables, *.def, may have long rows); what is
-# written to stderr in a way that may throw; what has one function for it; and what a test left in
+# Checks what a formatter would fix: no tabs, no spaces at the end of a line, a newline at the end
+# of a file, lines of code within 100 columns (tables, *.def, may have long rows). Also finds writes
+# to stderr that may throw, uses that must go through one function, and files that a test left in
 # the source tree.
 # usage: style.sh ROOT
 set -euo pipefail

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Code compiled for one instruction set must not be used by another. The linker keeps one copy of
-# a weak definition (template, inline function), so those of a CPU variant's objects must all be in
-# the namespace of the variant; else portable code could end up with AVX-512 instructions. usage:
-# variant_symbols.sh NM PREFIX ARCHIVE...     (PREFIX + variant is the archive's base name)
+# Code compiled for one instruction set must not be used by another. The linker keeps one copy of a
+# weak definition (template, inline function). So a CPU variant's objects must define them all in
+# the variant's namespace; else portable code could get AVX-512 instructions.
+# usage: variant_symbols.sh NM PREFIX ARCHIVE...     (PREFIX + variant is the archive's base name)
 set -euo pipefail
 nm=$1 prefix=$2
 shift 2

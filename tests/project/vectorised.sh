@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The loops of optimizer steps are vectorised: a structure or a branch in one of them may keep g++
-# from it, and the step then takes three times as long, which no other test sees. Told by the square
-# roots: a loop that takes them has packed ones, of 32 bytes in this variant.
+# Checks that g++ vectorises the loops of optimizer steps. A structure or a branch in a loop may
+# prevent that; the step then takes three times as long, and no other test notices. The sign is a
+# loop's square roots: vectorised ones are packed, 32 bytes in this variant.
 # usage: vectorised.sh OBJDUMP ARCHIVE_OF_THE_AVX2_VARIANT
 set -euo pipefail
 "$1" --disassemble --demangle --no-show-raw-insn "$2" | awk '

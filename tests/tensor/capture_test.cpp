@@ -1,4 +1,4 @@
-// Captured and replayed work, against the same work uncaptured.
+// Captured and replayed work, against the same uncaptured work.
 #include "core/tensor/capture/captured_work.h"
 #include "core/tensor/exchange/dlpack.h"
 #include "core/tensor/memory/allocator.h"

@@ -1,5 +1,5 @@
-// Views and sizes against a plain model. Drawn arguments are often wrong; a function must refuse
-// exactly those that the model refuses, and otherwise return the model's values.
+// Views and sizes against a plain model. Drawn arguments are often wrong. A function must refuse
+// the same arguments as the model, and otherwise return the model's values.
 #include "core/tensor/tensor.h"
 
 #include "tests/draws.h"
@@ -44,7 +44,7 @@ std::optional<size_t> dim_of(int64_t dim, size_t dims) {
   return static_cast<size_t>(dim < 0 ? dim + n : dim);
 }
 
-// As above, but treats a model without dimensions as one with a single dimension.
+// Does the same, but treats a model without dimensions as one with a single dimension.
 std::optional<size_t> dim_or_only(int64_t dim, size_t dims) {
   return dim_of(dim, std::max<size_t>(dims, 1));
 }

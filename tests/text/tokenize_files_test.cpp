@@ -101,12 +101,12 @@ TEST_CASE("a run that was stopped goes on where it was, and gives the same file"
     const fs::path out = folder / ("out" + std::to_string(stop_at));
     CHECK_THROWS_AS(tokenize_files(tokenizer, texts, out, stopping), Stopped);
     CHECK_FALSE(fs::exists(out));
-    // What a kill may leave behind the last note is dropped.
+    // A resumed run drops bytes after the last note, which a kill may leave.
     std::ofstream(out.string() + ".part", std::ios::app) << "torn";
     CHECK(tokenize_files(tokenizer, texts, out, options).resumed);
     CHECK(bytes_of(out) == bytes_of(folder / "whole.bin"));
   }
-  // With other options it begins again.
+  // With other options the run begins again.
   TokenizeOptions stopping = options;
   stopping.progress = [](uint64_t, uint64_t) { throw Stopped(); };
   CHECK_THROWS_AS(tokenize_files(tokenizer, texts, folder / "again.bin", stopping), Stopped);

@@ -1,4 +1,4 @@
-// Tokenisers beside Hugging Face's (tests/golden/make_tokenizers.py).
+// Tokenisers against Hugging Face's (tests/golden/make_tokenizers.py).
 #include "core/text/tokenizer.h"
 #include "tests/draws.h"
 #include "tests/error_of.h"

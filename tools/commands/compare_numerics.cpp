@@ -40,7 +40,7 @@ Action compare_numerics_command(CLI::App& line) {
   line.add_option("--loss-scale", compared->loss_scale, "of B's gradients");
   CLI::Option* as_json = line.add_flag("--json", compared->json, "one JSON object");
   line.add_flag("--csv", compared->csv, "a table for spreadsheets")->excludes(as_json);
-  line.add_flag("--all", compared->all, "as text: also rows in which nothing is wrong");
+  line.add_flag("--all", compared->all, "as text: also show rows without a finding");
   return [compared](const Words&) { return compare_numerics(*compared); };
 }
 

@@ -17,7 +17,7 @@ namespace booster::cli {
 
 namespace {
 
-// Replaces this process by a program that answers about its own configs with Config::from_args.
+// Replaces this process by a program that checks its own configs with Config::from_args.
 [[noreturn]] void ask_program(const std::string& program, std::vector<std::string> words) {
   words.insert(words.begin(), program);
   std::vector<char*> arguments;
@@ -26,7 +26,7 @@ namespace {
   std::fflush(stdout);
   ::execv(program.c_str(), arguments.data());
   fail(
-      "--program: cannot be started: {}; got {}, want a program that reads its config by "
+      "--program: cannot be started: {}; got {}, want a program that reads its config with "
       "Config::from_args",
       std::strerror(errno), show_text(program));
 }
@@ -93,14 +93,13 @@ Action config_command(CLI::App& line) {
   const auto values = std::make_shared<Values>();
   Values* const at = values.get();  // the line keeps its callbacks no longer than the action
   line.footer([] {
-    return "What a config may hold beside the sections of a program, which the program's own "
-           "--help shows:\n" +
+    return "The settings of a config. A program may add sections; its own --help shows them:\n" +
            describe(config_layout());
   });
   line.require_subcommand(1);
   const char* asked =
-      "whose own sections are known too: it is started with --check or --schema; by default the "
-      "shipped example, where it was built; none: no program";
+      "start this program with --check or --schema, so that its own sections are known too; "
+      "default: the shipped example, if it was built; none: no program";
   const auto add = [&](const char* name, const char* help, auto act) {
     CLI::App* command = line.add_subcommand(name, help);
     command->callback([at, act] { at->asked = act; });

@@ -130,13 +130,13 @@ void report_gpus(Report& report) {
   if (!kernels::cuda_module())
     text = "off: " + kernels::why_no_cuda_module();
   else if (text.empty())
-    text = "none: no CUDA driver, or no device that this process may use";
+    text = "none: no CUDA driver, or no usable device";
   report.object("GPUs", text, all);
   report_library(report, "cuBLASLt", "matrix products", &kernels::CudaModule::products);
   report_library(report, "cuDNN", "convolutions", &kernels::CudaModule::convolutions);
   const NcclHere nccl = nccl_here();
   report.row("NCCL", "{}",
-             nccl.version > 0 ? nccl_version(nccl.version) + ", between ranks that have a GPU each"
+             nccl.version > 0 ? nccl_version(nccl.version) + ", between ranks with one GPU each"
                               : "off: " + nccl.missing);
 }
 
@@ -183,7 +183,7 @@ void report_libraries(Report& report) {
 int doctor(const Doctor& what) {
   if (!what.capability.empty()) return report_strategies(what);
   check(what.device_name.empty(),
-        "doctor: --device-name names the GPU of --capability; got it alone");
+        "doctor: --device-name names the GPU of --capability; got only --device-name, want both");
   Report report(what.json);
   report.row("booster", "{}, built by {} {}", version, BOOSTER_COMPILER, __VERSION__);
   report_cpu(report);
@@ -199,7 +199,7 @@ int doctor(const Doctor& what) {
 Action doctor_command(CLI::App& line) {
   const auto asked = std::make_shared<Doctor>();
   line.add_option("--capability", asked->capability,
-                  "MAJOR.MINOR: what each strategy would do on a GPU of this capability");
+                  "MAJOR.MINOR: show each strategy on a GPU of this capability");
   line.add_option("--device-name", asked->device_name, "of that GPU");
   add_json(line, asked->json);
   return [asked](const Words&) { return doctor(*asked); };

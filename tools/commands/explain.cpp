@@ -16,16 +16,16 @@ namespace booster::cli {
 namespace {
 
 constexpr const char* explain_footer =
-    "OP is a name of the strategy's original system (torch's; Paddle's for fp16_paddle) or of\n"
-    "ours, with a DTYPE for each of its tensor arguments: f16 bf16 f32 f64 i64 bool f8_e4m3 ...,\n"
-    "or float16, torch.float16. Without OP, or with -, every line of standard input is read\n"
-    "as arguments of its own, after those given here.";
+    "OP is a name of the strategy's original system (torch, or Paddle for fp16_paddle) or of\n"
+    "booster. Give a DTYPE for each tensor argument: f16 bf16 f32 f64 i64 bool f8_e4m3 ...,\n"
+    "or float16, torch.float16. Without OP, or with -, explain reads each line of standard\n"
+    "input as further arguments after those on the command line.";
 
 std::map<std::string, std::string> settings_of(const Words& texts) {
   std::map<std::string, std::string> settings;
   for (const std::string& text : texts) {
     const size_t equals = text.find('=');
-    check(equals != std::string::npos && equals > 0, "--set: no setting; got {}, want key=value",
+    check(equals != std::string::npos && equals > 0, "--set: not a setting; got {}, want key=value",
           text);
     settings[text.substr(0, equals)] = text.substr(equals + 1);
   }
@@ -122,7 +122,7 @@ int answer_all(const Asked& asked, Words common) {
   const bool asks_lines = asked.words.empty() || asked.words == Words{"-"};
   if (!asks_lines) return answer(asked, 0);
   check(!asked.words.empty() || !::isatty(STDIN_FILENO),
-        "explain: no op; want OP DTYPE... --strategy NAME, or questions on standard input");
+        "explain: no op given; want OP DTYPE... --strategy NAME, or questions on standard input");
   std::erase(common, "-");
   return answer_lines(common, asked.json, answer_explain);
 }

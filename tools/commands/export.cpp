@@ -44,7 +44,7 @@ std::map<std::string, Tensor> read_weights(const fs::path& path, bool averages) 
   return weights;
 }
 
-// A config as a program was given it, or run.json, which holds one.
+// Reads a program's config, or run.json, which has one.
 ReadJson read_config(const fs::path& file) {
   const ReadJson json = json_if_whole(read_file(file, longest_record));
   const ReadJson& config = json.is_object() && json.contains("config") ? json["config"] : json;
@@ -65,7 +65,7 @@ Model model_of(const Config& config, const std::map<std::string, Tensor>& weight
   return model;
 }
 
-// Of one image or row.
+// Returns the shape of one image or row.
 Shape sample_of(const Config& config, const ReadJson& data) {
   if (config.has("model.img_size")) {
     const auto side = config.get<int64_t>("model.img_size");
@@ -75,8 +75,8 @@ Shape sample_of(const Config& config, const ReadJson& data) {
   if (config.has("model.n_positions")) return {config.get<int64_t>("model.n_positions")};
   if (!config.has("model.sizes"))
     fail(
-        "export: model.name: no shape of a sample is known; got {}, want a Vision Transformer, "
-        "gpt2, resnet20 or mlp",
+        "export: model.name: unknown sample shape; got {}, want a Vision Transformer, gpt2, "
+        "resnet20 or mlp",
         config.get<std::string>("model.name"));
   const int64_t features = config.get<std::vector<int64_t>>("model.sizes").front();
   const ReadJson& side = part_of(data, {"img_size"});
@@ -102,13 +102,14 @@ int export_model(const ExportArguments& what) {
         what.checkpoint);
   const WeightsSource source = find_weights(what.checkpoint, warn);
   check(!what.averages || is_checkpoint(source.weights),
-        "export: --averages: got a model's files, want a checkpoint");
+        "export: --averages: no averages in a model's files; want a checkpoint");
   check(!what.config.empty() || !source.run.empty(),
-        "export: no config; want --config FILE, since no run.json stands above these weights");
+        "export: no config; want --config FILE, because the weights' folder and its parent have no "
+        "run.json");
   const fs::path file_of_config =
       what.config.empty() ? source.run / "run.json" : fs::path(what.config);
   const ReadJson json = read_config(file_of_config);
-  // What else it says may name libraries and strategies that are not here.
+  // Drops the other settings: they may name libraries and strategies that do not exist here.
   const Config config =
       Config::from_text(ReadJson{{"model", json["model"]}}.dump(), file_of_config.string());
   const Shape sample = sample_of(config, part_of(json, {"data"}));
@@ -126,13 +127,13 @@ int export_model(const ExportArguments& what) {
 Action export_command(CLI::App& line) {
   const auto exported = std::make_shared<ExportArguments>();
   line.add_option("CHECKPOINT", exported->checkpoint,
-                  "a training's output_dir, a checkpoint, or a safetensors file")
+                  "the output_dir of a training, a checkpoint, or a safetensors file")
       ->required();
   line.add_option("FILE", exported->file, "the ONNX file")->required();
   line.add_option("--config", exported->config,
-                  "of the training (the config in the run.json above CHECKPOINT)");
+                  "the training's config (default: the one in the run.json above CHECKPOINT)");
   line.add_flag("--averages", exported->averages,
-                "the averages of the weights, which train.ema_decay keeps");
+                "export the averages of the weights that train.ema_decay keeps");
   return [exported](const Words&) { return export_model(*exported); };
 }
 

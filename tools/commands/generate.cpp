@@ -34,14 +34,14 @@ class Printer {
   Printer(const Tokenizer& tokenizer, const std::vector<std::string>& stops)
       : tokenizer_(tokenizer), stops_(stops) {}
 
-  // Returns false if the text has come to one of the strings that end it.
+  // Returns false if the text contains one of the strings that end it.
   bool add(int32_t token) {
     tokens_.push_back(token);
     std::string text = tokenizer_.decode(tokens_);
     size_t end = std::string::npos;
     for (const std::string& stop : stops_) end = std::min(end, text.find(stop));
     if (end != std::string::npos) text.resize(end);
-    // The first bytes of a character decode to U+FFFD until the rest of it comes.
+    // An incomplete character decodes to U+FFFD until its last byte arrives.
     else if (text.ends_with("\uFFFD"))
       return true;
     print_to(text);
@@ -71,7 +71,7 @@ int generate_text(const GenerateArguments& what) {
   const Tokenizer tokenizer =
       Tokenizer::from_file(what.tokenizer.empty() ? what.folder : what.tokenizer);
   const std::vector<int32_t> prompt = tokenizer.encode(what.prompt);
-  check(!prompt.empty(), "generate: --prompt has no tokens; want some text");
+  check(!prompt.empty(), "generate: --prompt: no tokens; want some text");
   const Model model = from_pretrained(what.folder, dtype);
   if (what.echo) fmt::print("{}", terminal_lines(what.prompt));
   Printer printer(tokenizer, what.stops);
@@ -97,18 +97,18 @@ Action generate_command(CLI::App& line) {
   line.add_option("FOLDER", given->folder,
                   "config.json, safetensors and tokenizer.json, as transformers writes them")
       ->required();
-  line.add_option("--prompt", given->prompt, "how the text begins")->required();
+  line.add_option("--prompt", given->prompt, "the beginning of the text")->required();
   line.add_option("--tokenizer", given->tokenizer, "file or folder (FOLDER)");
   line.add_option("--max-new-tokens", given->options.max_new_tokens, "(128)");
   line.add_option("--temperature", given->options.temperature,
-                  "of draws; 0, as by default: always the most likely token");
-  line.add_option("--top-k", given->options.top_k, "draw only from the k likeliest");
+                  "temperature of the draws; 0 (default): always the most likely token");
+  line.add_option("--top-k", given->options.top_k, "draw only from the k most likely tokens");
   line.add_option("--top-p", given->options.top_p,
-                  "draw only from the likeliest that have this probability together");
+                  "draw only from the most likely tokens with this total probability");
   line.add_option("--repetition-penalty", given->options.repetition_penalty,
-                  "above 1: tokens of the text become less likely");
+                  "above 1: makes tokens that the text has already less likely");
   line.add_option("--seed", given->options.seed, "of draws (0)");
-  line.add_option("--stop", given->stops, "a text that ends it")->allow_extra_args(false);
+  line.add_option("--stop", given->stops, "a string that ends the text")->allow_extra_args(false);
   line.add_option("--dtype", given->dtype, "fp32, bf16 or fp16");
   line.add_flag("--echo", given->echo, "print the prompt first");
   return [given](const Words&) { return generate_text(*given); };

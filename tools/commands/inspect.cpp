@@ -147,7 +147,7 @@ std::optional<fs::path> checkpoint_in(const fs::path& folder) {
   if (latest) return *latest;
   for (const auto& entry : fs::directory_iterator(folder))
     if (entry.path().extension() == ".safetensors" || is_index(entry.path())) return {};
-  fail_data("{}: nothing to inspect in this folder; want {}, folders step-N, or a model's files",
+  fail_data("{}: nothing to inspect in this folder; want {}, folders step-N, or files of a model",
             folder.string(), manifest_name);
 }
 
@@ -155,7 +155,7 @@ int inspect(const std::string& path, bool json) {
   std::error_code error;
   const bool is_folder = fs::is_directory(path, error);
   if (holds_flight_records(path)) {
-    check(!json, "inspect: --json shows no flight records; they are JSON themselves");
+    check(!json, "inspect: --json: not for flight records, which are already JSON; want no --json");
     print_flight_records(path);
     return 0;
   }

@@ -86,8 +86,7 @@ void print_group(const std::string& name, const std::map<int64_t, std::vector<Ca
                                       calls, [](const Call& call) { return call.state != "done"; })
                                 : std::ranges::find(calls, open, &Call::sequence);
     if (at == calls.end())
-      fmt::print("  rank {}: has not come further than call {}, {}\n", rank, calls.back().sequence,
-                 calls.back().what);
+      fmt::print("  rank {}: got to call {}, {}\n", rank, calls.back().sequence, calls.back().what);
     else
       fmt::print("  rank {}: call {}, {}: {}; {} calls after it\n", rank, at->sequence, at->what,
                  at->state, calls.end() - at - 1);
@@ -114,7 +113,7 @@ void print_flight_records(const fs::path& folder) {
              size);
   for (int64_t rank = 0; rank < std::min<int64_t>(size, 4096); ++rank)
     if (!present[rank])
-      fmt::print("  no record of rank {}: it failed at nothing, or was killed\n", rank);
+      fmt::print("  no record of rank {}: no call of it failed, or it was killed\n", rank);
   for (const auto& [name, by_rank] : groups) print_group(name, by_rank);
 }
 

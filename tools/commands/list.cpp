@@ -35,7 +35,7 @@ Json json_of_entries(const Entries& entries) {
   return list;
 }
 
-// The options as JSON schemas with type, default, limits and description.
+// Prints the options as JSON schemas with type, default, limits and description.
 template <class Entry>
 void print_json(const char* kind, const Entry& entry) {
   Json options = Json::object();
@@ -100,14 +100,13 @@ Action list_command(CLI::App& line) {
     ListOps ops;
   };
   const auto values = std::make_shared<Values>();
-  line.add_option("NAME", values->name,
-                  "a plugin or a strategy; or ops: what --strategy does to ops");
+  line.add_option("NAME", values->name, "a plugin or a strategy; ops: how --strategy treats ops");
   ListOps& ops = values->ops;
-  line.add_option("--strategy", ops.strategy, "with ops: whose lists");
-  line.add_option("--level", ops.level, "with ops: of fp16_apex or fp16_paddle");
+  line.add_option("--strategy", ops.strategy, "with ops: the strategy");
+  line.add_option("--level", ops.level, "with ops: the level of fp16_apex or fp16_paddle");
   line.add_option("--device", ops.device, "with ops: cuda (the default) or cpu");
   line.add_option("--set", ops.settings,
-                  "with ops: key=value, as in explain: dtype, custom_white_list, static_graph")
+                  "with ops: key=value, as for explain: dtype, custom_white_list, static_graph")
       ->allow_extra_args(false);
   line.add_flag("--json", ops.json, "one JSON object; with ops one per line");
   add_libraries(line, values->libraries);

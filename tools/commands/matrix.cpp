@@ -103,7 +103,7 @@ int matrix(const std::vector<std::string>& libraries, bool json) {
       }
       print_row(cells);
     }
-  fmt::print("tensor, pipeline, sequence: axes that hybrid_parallel's options give more ranks\n");
+  fmt::print("tensor, pipeline, sequence: axes with more ranks by hybrid_parallel's options\n");
   for (const auto& [strategy, column, answer] : refusals)
     fmt::print("{} with {}: {}; use {}\n", strategy, column, answer.reason, answer.instead);
   return 0;

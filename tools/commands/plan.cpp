@@ -66,14 +66,14 @@ TriedStep step_of(const PlanArguments& arguments) {
   given("train", "clip_grad_norm", step.clip_grad_norm);
   given("train", "label_smoothing", step.label_smoothing);
   if (step.rows == 0) step.rows = TriedStep().rows;
-  check(step.tokens >= 0, "--tokens: got {}, want 0 or more", step.tokens);
+  check(step.tokens >= 0, "--tokens: out of range; got {}, want 0 or more", step.tokens);
   check(step.rows > 0 && step.rows <= 1'000'000, "--batch_size: got {}, want 1 to 1000000",
         step.rows);
   return step;
 }
 
-// Measures the cost of a rank's training with a rank's share of this machine, while as many
-// companions as there will be other ranks do the same work. For a plan on GPUs it measures no time;
+// Measures the cost of a rank's training with a rank's share of this machine. Meanwhile one
+// companion process for each other rank does the same work. For a plan on GPUs it measures no time;
 // the counted work scales with the batch.
 ModelCost cost_of(const PlanArguments& arguments, TriedStep step) {
   const bool here = arguments.gpu.empty();
@@ -143,7 +143,7 @@ void print_time(const Prediction& prediction) {
          fmt::format("  bubble {:.1f} %", 100 * prediction.bubble()));
   for (const Traffic& one : prediction.traffic)
     line(one.axis + " axis", one.exposed,
-         fmt::format("  not hidden; {:.1f} MB sent, {:.1f} from node to node", one.gbytes * 1e3,
+         fmt::format("  not hidden; {:.1f} MB sent, {:.1f} between nodes", one.gbytes * 1e3,
                      one.gbytes_between * 1e3));
   line("update", prediction.update);
   line("loading", prediction.loading);
@@ -152,8 +152,9 @@ void print_time(const Prediction& prediction) {
 }
 
 void print_others(const std::vector<Plan>& plans, const Machine& machine) {
-  fmt::print("{:<58} {:>11} {:>9} {:>11}\n", "layouts of as many samples, the fastest first",
-             "memory MiB", "ms", "samples/s");
+  fmt::print("{:<58} {:>11} {:>9} {:>11}\n",
+             "layouts with the same number of samples, fastest first", "memory MiB", "ms",
+             "samples/s");
   for (size_t i = 0; i < std::min(plans.size(), shown_plans); ++i) {
     const Plan& one = plans[i];
     fmt::print("  {:<56} {:>11.0f} {:>9.1f} {:>11.1f}{}\n", one.describe(),
@@ -163,7 +164,7 @@ void print_others(const std::vector<Plan>& plans, const Machine& machine) {
   }
 }
 
-// The time between checkpoints that loses least is sqrt(2 C M) (Young, 1974). One GPU fails once in
+// Young (1974): the least work is lost with sqrt(2 C M) between checkpoints. One GPU fails once in
 // 50,700 hours (Llama 3: 419 interruptions of 16,384 GPUs in 54 days).
 void print_failures(const Cluster& cluster) {
   constexpr double hours_of_one = 50'700, seconds_of_save = 30;
@@ -223,20 +224,24 @@ void write_config(const PlanArguments& arguments, const Plan& best) {
   fmt::print("{}: {}\n", arguments.write, best.describe());
   // Keeps the given device: this machine may have no GPU, and the config must be valid here too.
   if (!arguments.gpu.empty() && !config.value("device", "auto").starts_with("cuda"))
-    fmt::print("device: {}, which is the CPU; want --set device=cuda where the GPUs are\n",
-               config.value("device", "auto"));
+    fmt::print(
+        "device: the config trains on the CPU; got {}, want --set device=cuda on the machine with "
+        "GPUs\n",
+        config.value("device", "auto"));
 }
 
 int plan(const PlanArguments& arguments) {
   check(arguments.nodes >= 1 && arguments.per_node >= 1,
-        "plan: got {} nodes of {} ranks, want 1 or more", arguments.nodes, arguments.per_node);
+        "plan: too few ranks; got {} nodes of {} ranks, want 1 or more of each", arguments.nodes,
+        arguments.per_node);
   constexpr int64_t most_ranks = 1'000'000;
   check(int64_t{arguments.nodes} * arguments.per_node <= most_ranks,
-        "plan: got {} nodes of {} ranks, want at most {} ranks", arguments.nodes,
+        "plan: too many ranks; got {} nodes of {} ranks, want at most {} ranks", arguments.nodes,
         arguments.per_node, most_ranks);
   check(arguments.network >= 0 && std::isfinite(arguments.network),
-        "--network: got {}, want 0 (as usual) or more", arguments.network);
-  check(arguments.loader_ms >= 0, "--loader-ms: got {}, want 0 or more", arguments.loader_ms);
+        "--network: out of range; got {}, want 0 (the usual value) or more", arguments.network);
+  check(arguments.loader_ms >= 0, "--loader-ms: out of range; got {}, want 0 or more",
+        arguments.loader_ms);
   if (!arguments.gpu.empty()) cluster_of(arguments);  // throws for an unknown name
   const TriedStep step = step_of(arguments);
   const ModelCost cost = cost_of(arguments, step);  // must be first: it forks this process
@@ -274,14 +279,15 @@ Action plan_command(CLI::App& line) {
       ->allow_extra_args(false);
   line.add_option("--nodes", planned->nodes, "machines (1)");
   line.add_option("--gpus-per-node,--ranks-per-node", planned->per_node, "ranks on each (1)");
-  line.add_option("--gpu", planned->gpu, "h200, a100, ...; without it, this machine");
-  line.add_option("--network", planned->network, "GB/s between machines, for each rank");
+  line.add_option("--gpu", planned->gpu, "h200, a100, ... (default: this machine)");
+  line.add_option("--network", planned->network, "GB/s between machines for each rank");
   line.add_option("--batch_size", planned->batch_size,
-                  "samples in the batch of a rank, instead of the config's data.batch_size");
-  line.add_option("--tokens", planned->tokens, "of each text, instead of data.tokens");
+                  "samples in a rank's batch (default: the config's data.batch_size)");
+  line.add_option("--tokens", planned->tokens,
+                  "tokens of each text (default: the config's data.tokens)");
   line.add_option("--loader-ms", planned->loader_ms,
-                  "that a processor spends to load a sample, where processors train too");
-  line.add_option("--write", planned->write, "file for the config with the best layout");
+                  "milliseconds to load a sample, if the same processors train");
+  line.add_option("--write", planned->write, "write the config with the best layout to this file");
   add_json(line, planned->json);
   return [planned](const Words&) { return plan(*planned); };
 }

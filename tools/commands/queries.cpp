@@ -15,7 +15,7 @@ namespace booster::cli {
 
 namespace {
 
-// More than a query with the largest number of steps needs.
+// Suffices for a query with the largest number of steps.
 constexpr size_t longest_line = size_t{4} << 20;
 
 bool is_blank(char letter) { return letter == ' ' || letter == '\t' || letter == '\r'; }
@@ -59,7 +59,7 @@ Words words_of(const std::string& line) {
     else
       words.back() += letter;
   }
-  check(!quote, "a quote is left open; want {} once more", quote);
+  check(!quote, "unclosed quote; want another {}", quote);
   return words;
 }
 

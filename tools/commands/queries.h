@@ -1,5 +1,5 @@
 // Commands that answer queries (`booster scaler`, `booster explain`): one from the command line, or
-// one per line of standard input, so that a program can send many to one process.
+// one per line of standard input. So a program can send many to one process.
 #pragma once
 
 #include "tools/commands/commands.h"

@@ -41,7 +41,7 @@ struct Query {
 
 Option bug_compatible_option() {
   return boolean_option("bug_compatible", false,
-                        "follow the original to infinity or 0 where training would refuse to");
+                        "follow the original to infinity or 0, where training refuses");
 }
 
 OptionTable options_of(const std::string& preset) {
@@ -56,7 +56,8 @@ void declare_scaler(CLI::App& line, Query& query) {
                   fmt::format("{}", fmt::join(loss_scale_preset_names(), ", ")));
   line.add_option("--set", query.overrides, "key=value: an option of the preset")
       ->allow_extra_args(false);
-  line.add_option("--pattern", query.pattern, "what the gradients of each step are: F3I2F");
+  line.add_option("--pattern", query.pattern,
+                  "the gradients of each step, finite (F) or infinite (I): F3I2F");
   line.add_option("--good", query.counted.good, "good steps counted before the first (0)");
   line.add_option("--bad", query.counted.bad, "bad steps counted before the first (0)");
   line.add_flag("--json", query.json, "a JSON object per step");
@@ -114,7 +115,7 @@ void print_row(const SimulatedStep& step, size_t number) {
 int answer(const Query& query, int line) {
   const LossScalePreset& preset = find_loss_scale_preset(query.preset);
   const OptionValues values = values_of(query);
-  check(query.has_pattern(), "scaler: no pattern; want --pattern F3I2F or the like");
+  check(query.has_pattern(), "scaler: no pattern; want --pattern, as F3I2F");
   LossScalePolicy policy = scaler_policy(query.preset, values);
   policy.refuses = !values.get<bool>("bug_compatible");
   check(!policy.refuses || is_usable_scale(policy.init),

@@ -5,7 +5,7 @@
 namespace booster::cli {
 
 void add_libraries(CLI::App& line, std::vector<std::string>& paths) {
-  line.add_option("--library", paths, "a shared library with some of your own")
+  line.add_option("--library", paths, "a shared library with your own plugins or strategies")
       ->allow_extra_args(false);
 }
 

@@ -29,7 +29,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// A line that is written over, if a person reads it.
+// Shows one line that it overwrites, on a terminal only.
 void show_progress(uint64_t done, uint64_t all, Clock::time_point start) {
   if (::isatty(STDOUT_FILENO) == 0) return;
   const double share = all == 0 ? 1 : static_cast<double>(done) / static_cast<double>(all);
@@ -73,12 +73,13 @@ Action tokenize_command(CLI::App& line) {
   const auto given = std::make_shared<TokenizeArguments>();
   line.add_option("TOKENIZER", given->tokenizer, "tokenizer.json, or a folder that holds one")
       ->required();
-  line.add_option("OUT", given->output, "the file of tokens")->required();
+  line.add_option("OUT", given->output, "the output file of tokens")->required();
   line.add_option("TEXT", given->texts, "texts; each line of a .jsonl file is a document")
       ->required();
-  line.add_option("--text-key", given->text_key, "of a line of .jsonl (text)");
-  line.add_option("--end-token", given->end_token,
-                  "added after each document: <|endoftext|>; it also parts documents in texts");
+  line.add_option("--text-key", given->text_key, "field of a .jsonl line with the text (text)");
+  line.add_option(
+      "--end-token", given->end_token,
+      "token to add after each document: <|endoftext|>; in texts it also separates documents");
   line.add_option("--threads", given->threads, "(one per processor)");
   return [given](const Words&) { return tokenize(*given); };
 }

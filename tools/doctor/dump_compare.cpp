@@ -37,7 +37,7 @@ const std::regex& line_form() {
   return form;
 }
 
-// "1.000000e+00", "-inf", "nan"; false if it is not a number.
+// Reads "1.000000e+00", "-inf" or "nan"; returns false if it is not a number.
 bool read_number(const std::string& text, double& value) {
   const std::optional<double> number = decimal_number(text);
   value = number.value_or(0);
@@ -90,10 +90,8 @@ void read_file(const fs::path& path, std::vector<DumpLine>& lines) {
     lines.back().step = step;
   }
   if (number > 0 && !is_dump)
-    fail_data(
-        "numerics dump: {}: no line of the tensor checker in it; want [STEP] N and "
-        "[PRECISION] ...",
-        name);
+    fail_data("numerics dump: {}: no line of the tensor checker; want [STEP] N and [PRECISION] ...",
+              name);
 }
 
 double ratio(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)) ? 1 : b / a; }
@@ -158,7 +156,7 @@ std::vector<DumpLine> read_dump(const fs::path& path) {
   for (const auto& entry : fs::directory_iterator(path, error))
     if (entry.path().filename().string().starts_with("worker_")) files.push_back(entry.path());
   if (files.empty())
-    fail_data("numerics dump: {} holds no file worker_*", terminal_text(path.string()));
+    fail_data("numerics dump: {}: no files worker_*", terminal_text(path.string()));
   std::sort(files.begin(), files.end());
   for (const fs::path& file : files) read_file(file, lines);
   return lines;
@@ -167,8 +165,8 @@ std::vector<DumpLine> read_dump(const fs::path& path) {
 Comparison compare_dumps(const std::vector<DumpLine>& a, const std::vector<DumpLine>& b,
                          double loss_scale) {
   check(std::isfinite(loss_scale) && loss_scale > 0,
-        "compare: loss scale must be finite and > 0; got {}", loss_scale);
-  // Step, op, tensor and the index of the call among those.
+        "compare: loss scale out of range; got {}, want a finite number above 0", loss_scale);
+  // Identifies a row: step, op, tensor and the index among their calls.
   using Key = std::tuple<int64_t, std::string, std::string, int64_t>;
   const auto keyed = [](const std::vector<DumpLine>& lines) {
     std::map<Key, int64_t> calls;

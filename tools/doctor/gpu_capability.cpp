@@ -38,7 +38,7 @@ Capability parse_capability(const std::string& text) {
     const auto [rest, minor_error] = std::from_chars(dot + 1, end, capability.minor);
     good = minor_error == std::errc() && rest == end && capability.minor >= 0;
   }
-  check(good, "capability: no compute capability; got {}, want MAJOR.MINOR, as 7.5", text);
+  check(good, "capability: not a compute capability; got {}, want MAJOR.MINOR, as 7.5", text);
   return capability;
 }
 

@@ -1,5 +1,5 @@
-// The dtypes that a GPU multiplies on its matrix units (tensor cores), by its compute capability,
-// and what that means for each precision strategy.
+// The dtypes that a GPU multiplies on its matrix units (tensor cores), by compute capability, and
+// the effect on each precision strategy.
 //
 //   fp16    7.0   Volta
 //   bf16    8.0   Ampere

@@ -64,28 +64,30 @@ std::string rule_text(const System& system, const KnownOp& op) {
   const char* lower = name_of(system.lower);
   const char* which = system.casts_doubles ? "floating arguments" : "floating arguments but f64";
   switch (op.op_class) {
-    case OpClass::untouched: return "not cast: its arguments' own dtypes decide";
+    case OpClass::untouched: return "not cast: runs in the dtypes of its arguments";
     case OpClass::lower_precision: return fmt::format("{} are cast to {}", which, lower);
     case OpClass::fp32: return fmt::format("{} are cast to f32", which);
-    case OpClass::fp32_result: return "arguments stay; computed in and returned as f32";
+    case OpClass::fp32_result: return "arguments are not cast; computes and returns f32";
     case OpClass::widest:
       return fmt::format("{} are cast to f32 if one is f32, else to {}", which, lower);
     case OpClass::banned: return "banned";
     case OpClass::banned_lower: return fmt::format("banned if an argument is {}", lower);
     case OpClass::widen_pair: return fmt::format("{} with f32 becomes f32", lower);
     case OpClass::widen_list:
-      return fmt::format("{} with f32 becomes f32; other mixes stay", lower);
+      return fmt::format("{} with f32 is cast to f32; other mixes are not cast", lower);
     case OpClass::lower_unless_fp32:
       return fmt::format("cast to f32 if an argument is f32, else to {}", lower);
     case OpClass::lower_unless_first_fp32:
-      return fmt::format("cast to f32 if the first argument is f32, else it alone to {}", lower);
+      return fmt::format(
+          "cast to f32 if the first argument is f32; else only that one is cast, to {}", lower);
     case OpClass::lower_first: return fmt::format("the first argument is cast to {}", lower);
     case OpClass::as_made:
       return fmt::format("cast to f32 if the last argument that an op made is f32, else to {}",
                          lower);
     case OpClass::as_first_made:
-      return fmt::format("cast to f32 if an op made the first argument in f32, else it alone to {}",
-                         lower);
+      return fmt::format(
+          "cast to f32 if an op made the first argument in f32; else only that one is cast, to {}",
+          lower);
   }
   return "";
 }
@@ -109,8 +111,10 @@ ResultTypes results_of(const System& system, const KnownOp& op, const Types& giv
 }
 
 Types parse(const Question& question) {
-  check(!question.dtypes.empty(), "explain: no dtypes; got {} alone, want one for each tensor "
-        "argument, as in `explain {} f16 f32`", question.op, question.op);
+  check(!question.dtypes.empty(),
+        "explain: no dtypes; got only {}, want one dtype for each tensor argument, as in `explain "
+        "{} f16 f32`",
+        question.op, question.op);
   Types types;
   for (const std::string& dtype : question.dtypes) types.push_back(number_type_named(dtype));
   return types;

@@ -1,5 +1,5 @@
-// The dtype in which an op would run under a strategy, and why. It says what the original system
-// (torch's autocast, Apex, Paddle) does, derived from its op lists and its result dtypes.
+// Explains in which dtype an op would run under a strategy, and why. Describes the original system
+// (torch's autocast, Apex, Paddle) from its op lists and its result dtypes.
 #pragma once
 
 #include <map>

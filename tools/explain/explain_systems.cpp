@@ -8,7 +8,7 @@ namespace booster {
                              std::vector<std::string> names) {
   for (int i = 0; i < op_count; ++i) names.emplace_back(name_of(static_cast<Op>(i)));
   const std::string near = nearest_name(op, names);
-  fail("op: no op of {}'s or ours has this name; got {}{}", system, op,
+  fail("op: unknown name, in {} and here; got {}{}", system, op,
        near.empty() ? "" : fmt::format(" (did you mean {}?)", near));
 }
 
@@ -26,7 +26,7 @@ void take_row(KnownOp& op, const ListedOp* row) {
   op.keeps_state = row->list == "composed with a state";
   op.casts_at_end = row->list == "composed at the end";
   if (op.keeps_state) op.rule = "the products inside are cast; the state widens their result";
-  if (op.casts_at_end) op.rule = "not cast itself; a product at its end is";
+  if (op.casts_at_end) op.rule = "not cast; a product at its end is cast";
 }
 
 std::vector<OpClassRow> rows_of(const OpTable& table) {
@@ -49,8 +49,8 @@ std::unique_ptr<System> make_system(const Question& question) {
   const std::vector<std::string> strategies = explained_strategies();
   check(!question.strategy.empty(), "strategy: not given{}", legal_names("", strategies));
   check(has(strategies, question.strategy),
-        "strategy: no op lists are known for this name; got {}{}; what a strategy of your own does "
-        "to each op stands in its policy()",
+        "strategy: no op lists for this name; got {}{}; a strategy of your own defines its casts "
+        "in policy()",
         question.strategy, legal_names(question.strategy, strategies));
   if (question.strategy == "fp16_apex") return make_apex_system(question);
   if (question.strategy == "fp16_paddle") return make_paddle_system(question);

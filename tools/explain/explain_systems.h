@@ -44,7 +44,7 @@ class System {
 // Throws for an unknown strategy, level, device or setting.
 std::unique_ptr<System> make_system(const Question& question);
 
-// One per original system: torch's autocast and its relatives (bf16, fp8, whole models), Apex,
+// Make one system per original: torch's autocast and its relatives (bf16, fp8, whole models), Apex,
 // Paddle.
 std::unique_ptr<System> make_torch_system(const Question& question);
 std::unique_ptr<System> make_apex_system(const Question& question);

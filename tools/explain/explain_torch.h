@@ -14,7 +14,7 @@ class TorchNamed : public System {
  protected:
   // Sets a named op's class and list.
   virtual void classify(KnownOp&) const {}
-  // Returns "add_" for "add": the result stays in the first argument's memory and dtype.
+  // Returns Returns "add_" for "add": the result stays in the first argument's memory and dtype.
   virtual KnownOp in_place(const std::string& base) const;
 };
 

@@ -56,7 +56,7 @@ enum class PaddleKernels : uint8_t {
   cpu_has_bf16_alone,
 };
 
-// Returns whether the name is on that list of Paddle's kernels.
+// Returns whether the name is on this list of Paddle's kernels.
 bool is_listed(PaddleKernels list, std::string_view name) {
   static const auto lists = [] {
     std::array<std::unordered_set<std::string_view>, 3> filled;

@@ -12,8 +12,8 @@ namespace {
 
 constexpr int most_microbatches = 64, most_chunks = 4;
 
-// Returns the same model for another batch size. All grows with it except the parameters' own cost
-// and the number of kernels, each of which has more to do.
+// Returns the same model for another batch size. The cost grows with the batch, except for the
+// parameters' own cost and the number of kernels.
 ModelCost with_rows(ModelCost model, int64_t rows) {
   const double factor = static_cast<double>(rows) / static_cast<double>(model.rows);
   for (PartCost* part : {&model.ends, &model.block}) {
@@ -124,7 +124,7 @@ nlohmann::json Plan::plugin() const {
     plugin.update(more);
     return plugin;
   }
-  fail("plan: no plugin spreads a model as {}", describe());
+  fail("plan: no plugin supports this layout; got {}", describe());
 }
 
 std::string Plan::describe() const {

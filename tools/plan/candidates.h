@@ -29,10 +29,10 @@ Plan plan_for(const ModelCost& model, const Cluster& cluster, const Spread& spre
 // Returns whether a strategy trains in this layout.
 using Takes = std::function<bool(const Layout&)>;
 
-// Returns a plan for every mesh of data, pipeline, sequence and tensor axes, each ZeRO stage that
-// `takes` accepts and each schedule, for `samples` per step. Plans that fit in memory come first,
-// fastest first. An option that saves memory but costs time (recomputation of blocks) is tried only
-// if memory requires it.
+// Returns plans for `samples` per step: one for each mesh of data, pipeline, sequence and tensor
+// axes, each ZeRO stage that `takes` accepts and each schedule. Plans that fit in memory come
+// first, fastest first. An option that saves memory but costs time (recomputation of blocks) is
+// tried only if memory requires it.
 std::vector<Plan> all_plans(
     const ModelCost& model, const Cluster& cluster, int64_t samples,
     const Takes& takes = [](const Layout&) { return true; });

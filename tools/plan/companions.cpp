@@ -54,7 +54,7 @@ Companions::Companions(int count, const std::function<void()>& work) {
   close(ends[0]);
   if (static_cast<int>(processes_.size()) == count) return;
   end();
-  fail_run("plan: no process for each rank; got {}, want {}", processes_.size(), count);
+  fail_run("plan: too few processes; got {}, want {}, one for each rank", processes_.size(), count);
 }
 
 Companions::~Companions() { end(); }

@@ -11,15 +11,15 @@ namespace booster::plan {
 
 class Companions {
  public:
-  // Forks copies of this process, which wait. Call it before this process has used several threads,
+  // Forks copies of this process; they wait. Call it before this process has used several threads,
   // since a copy only has the calling thread. Throws if the system refuses.
   Companions(int count, const std::function<void()>& work);
   // Ends the processes; they also end with the thread that made them.
   ~Companions();
   Companions(const Companions&) = delete;
 
-  // Makes each process repeat `work` from now on. Errors in it are not reported: the caller will
-  // meet the same ones.
+  // Makes each process repeat `work` from now on. Ignores errors in it, because the caller's own
+  // work fails in the same way.
   void begin();
 
  private:

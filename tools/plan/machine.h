@@ -1,4 +1,5 @@
-// What a plan assumes about machines: compute speed, memory and communication speed. Plain values.
+// Assumptions of a plan about machines: compute speed, memory and communication speed. Plain
+// values.
 #pragma once
 
 #include <map>
@@ -19,7 +20,7 @@ struct Machine {
   double memory_gib = 0;        // per rank
   double gbytes_per_s = 0;      // read and written by elementwise kernels
   double seconds_per_call = 0;  // least time of a kernel, however small
-  bool is_this_one = false;     // measured times are used as they are
+  bool is_this_one = false;     // uses measured times unchanged
   // Rate of large matrix products, by dtype: "f32", "bf16".
   std::map<std::string, double> gflops_per_s = {};
 };

@@ -24,7 +24,7 @@ class Predictor {
     sequence_ = ring_of(cluster, layout_.sequence, layout_.tensor);
     pipeline_ = ring_of(cluster, layout_.pipeline, model_ranks);
     data_ = ring_of(cluster, layout_.data, model_ranks * layout_.pipeline);
-    // Ranks with other tokens hold the same parameters, like ranks with other samples.
+    // Sequence-parallel ranks hold the same parameters, like data-parallel ranks.
     data_.within *= sequence_.within;
     data_.nodes *= sequence_.nodes;
     shards_ = spread.shards_on_a_node ? data_.on_a_node() : data_;
@@ -47,8 +47,8 @@ class Predictor {
   }
 
  private:
-  // Parameters of a part on one tensor-parallel rank. Both ends count on the first stage, as if it
-  // had the head too.
+  // Returns the parameters of a part on one tensor-parallel rank. Counts both ends on the first
+  // stage, as if it also had the head.
   double share_of(const PartCost& part) const {
     return part.parameters - part.cut + part.cut / layout_.tensor;
   }
@@ -71,11 +71,12 @@ class Predictor {
     memory.gradients_stay = zero == 0 && layout_.ranks() > 1;
     memory.activations = saved_bytes() * held_microbatches() / spread_.microbatches;
     memory.workspace = model_.workspace_bytes / layout_.sequence / spread_.microbatches;
-    // One block's activations are complete while it is recomputed.
+    // Recomputation holds all activations of one block at a time.
     if (spread_.recompute) memory.workspace += block_saved_bytes() / spread_.microbatches;
   }
 
-  // Communication buffers of gradients: a whole copy, and the rank's part of the result.
+  // Returns the size of the gradients' communication buffers: a whole copy, and the rank's part of
+  // the result.
   double leaving_bytes(int zero, double unit) const {
     if (zero == 0) return 0;
     if (zero == 3) return 2 * unit * model_.bytes.gradients;
@@ -107,7 +108,7 @@ class Predictor {
     return make_schedule(spread_.style, layout_.pipeline, spread_.microbatches, spread_.chunks);
   }
 
-  // Seconds of the kernels for all micro-batches, on this rank's part.
+  // Returns the kernels' seconds for all micro-batches, on this rank's part.
   double part_seconds(const Works& ends, const Works& block) const {
     const double times = spread_.microbatches;
     const double share = 1 / times / layout_.tensor;  // of a kernel's work
@@ -123,7 +124,7 @@ class Predictor {
                              spread_.recompute ? block.forward + block.backward : block.backward);
     result_.compute = forward_ + backward_;
     if (layout_.pipeline == 1) return;
-    // Each piece of each micro-batch is an action; its result is sent.
+    // Each piece of each micro-batch is an action and sends its result.
     const double actions = static_cast<double>(spread_.microbatches) * spread_.chunks;
     const double bytes = stream() / spread_.microbatches;
     const double send = pipeline_.send(bytes);
@@ -136,8 +137,8 @@ class Predictor {
     result_.traffic.push_back({"pipeline", gbytes, pipeline_.nodes > 1 ? gbytes : 0, sending});
   }
 
-  // Returns the bytes at one data-parallel position; each rank of a tensor group has all of that
-  // rank's tokens.
+  // Returns the bytes at one data-parallel position. All ranks of a tensor group have the same
+  // tokens.
   double stream() const { return model_.stream_bytes / layout_.sequence; }
 
   // Adds `times` reduce-scatters or all-gathers of `bytes` bytes that nothing hides.
@@ -146,7 +147,8 @@ class Predictor {
                                times * ring.half(bytes)});
   }
 
-  // Two all-reduces per pass of a block, or the same volume as reduce-scatters and all-gathers.
+  // Adds two all-reduces per pass of a block, or the same volume as reduce-scatters and
+  // all-gathers.
   void exchange_layers() {
     if (tensor_.ranks() == 1) return;
     const double passes = spread_.recompute ? 3 : 2;
@@ -154,8 +156,8 @@ class Predictor {
              stream() / spread_.microbatches);
   }
 
-  // Around attention: queries, keys and values go to the ranks of their heads, and the results
-  // return.
+  // Around attention: sends queries, keys and values to the ranks of their heads, and the results
+  // back.
   void exchange_tokens() {
     if (sequence_.ranks() == 1) return;
     const double passes = spread_.recompute ? 3 : 2;
@@ -259,7 +261,8 @@ std::string misfit(const ModelCost& model, const Cluster& cluster, const Spread&
                        spread.chunks > 1 ? "pieces" : "stages");
   const bool apart = cluster.nodes > 1 && cluster.per_node > 1 && layout.is_data_alone();
   if (spread.shards_on_a_node && (layout.zero_stage != 3 || !apart))
-    return "parts that stay on each node want ZeRO 3, data alone, and nodes of several ranks";
+    return "shards within each node, which need ZeRO 3, only data parallelism, and nodes of "
+           "several ranks";
   if (model.rows % spread.microbatches != 0)
     return fmt::format("{} samples in {} microbatches", model.rows, spread.microbatches);
   return "";

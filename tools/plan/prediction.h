@@ -63,7 +63,7 @@ struct Prediction {
 // Predicts the cost. The batch of `model` is the batch of each data-parallel position. The spread
 // must fit: see misfit() below.
 Prediction predict(const ModelCost& model, const Cluster& cluster, const Spread& spread);
-// Returns why this model cannot be spread like this, "12 heads over 8 ranks", or "".
+// Returns why the layout does not suit the model, "12 heads over 8 ranks", or "".
 std::string misfit(const ModelCost& model, const Cluster& cluster, const Spread& spread);
 
 // Returns the time of these kernels run one after the other.

@@ -60,11 +60,10 @@ Tried share(const Tried& all, double parts) { return combined({}, all, 1 / parts
 Shape input_shape(const Module& model, const ModuleTraits& traits, const TriedStep& size) {
   const Tensor example = model.example_input(size.rows);
   check(example.defined(),
-        "plan: a {} has no example_input(), which says what the model takes; want one",
-        model.kind());
+        "plan: a {} has no example_input(); want one that shows the model's input", model.kind());
   check(traits.token_dimension < example.ndim(),
-        "plan: token_dimension in the traits() of a {}; got {}, want less than {}, as its "
-        "example_input() has",
+        "plan: token_dimension in the traits() of a {}: out of range; got {}, want less than {}, "
+        "the dimensions of its example_input()",
         model.kind(), traits.token_dimension, example.ndim());
   Shape shape = example.shape();
   if (size.tokens > 0 && traits.token_dimension >= 0)
@@ -123,7 +122,7 @@ double cut_parameters(const Model& model) {
   return static_cast<double>(count);
 }
 
-// What blocks work on.
+// The dtype and shape that blocks work on.
 struct Stream {
   int64_t heads = 1, tokens = 1, features = 0;
 };
@@ -275,11 +274,10 @@ ModelCost probe(const Config& config, const TriedStep& step, int threads) {
   const Tried whole = combined(one, block, blocks - 1);
   const BytesPerParameter bytes = per_parameter(whole);
   const Stream& stream = shallow.stream();
-  check(
-      stream.features > 0,
-      "plan: {} has the option {} for its depth, but its traits() lack features, which its blocks "
-      "hand on; want them",
-      model.get<std::string>("name"), depth);
+  check(stream.features > 0,
+        "plan: {} has the option {} for its depth, but its traits() lack features; want the "
+        "features that its blocks pass on",
+        model.get<std::string>("name"), depth);
   const double sent = static_cast<double>(step.rows * stream.tokens * stream.features) *
                       (bytes.masters > 0 ? bytes.parameters : 4);
   return {.rows = step.rows,

@@ -1,7 +1,7 @@
-// Tries a shortened training on this machine. A model made of blocks is trained for some steps with
-// one block and with four, in turns; the difference gives the cost per block. So the results
-// include the real strategy, optimizer and kernels. Times are medians, and assume that the machine
-// stays as loaded as now.
+// Tries a shortened training on this machine. Trains a model made of blocks for some steps with one
+// block and with four, in turns; the difference is the cost per block. So the results include the
+// real strategy, optimizer and kernels. Times are medians, and assume that the machine stays as
+// loaded as now.
 #pragma once
 
 #include "booster/config/config.h"

@@ -16,12 +16,13 @@ struct Ring {
   Wire inside = {}, between = {};
 
   int ranks() const { return within * nodes; }
-  // Seconds for a reduce-scatter or an all-gather of `bytes` bytes in total.
+  // Returns the seconds for a reduce-scatter or an all-gather of `bytes` bytes in total.
   double half(double bytes) const;
   double all_reduce(double bytes) const { return 2 * half(bytes); }
-  // Seconds to send from a rank to the next; between nodes if any two neighbours are on two nodes.
+  // Returns the seconds to send from a rank to the next. Counts a send between nodes if any two
+  // neighbours are on different nodes.
   double send(double bytes) const;
-  // 10^9 bytes that a rank sends in half(), and the part of them that crosses nodes.
+  // Returns the 10^9 bytes that a rank sends in half(), and how many of them cross nodes.
   double sent(double bytes) const;
   double sent_between(double bytes) const;
   // Returns the ring's ranks on one node, and one rank of each node.

@@ -1,4 +1,4 @@
-// What a strategy did about values that did not fit, derived from the metrics of a run.
+// A strategy's reactions to values out of range, derived from a run's metrics.
 #pragma once
 
 #include "tools/report/run_folder.h"

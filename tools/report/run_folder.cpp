@@ -55,7 +55,7 @@ std::vector<std::string> folders_in(const fs::path& folder, bool runs_only) {
       show_text(folder.string()), metrics_name, record_name, below);
 }
 
-// Reads a JSON file that may be absent; an error becomes a note.
+// Reads a JSON file that may be absent; turns an error into a note.
 Json read_part(RunFolder& run, const char* name, const char* lost) {
   if (!is_file(run.path / name)) return {};
   try {

@@ -29,7 +29,7 @@ double number_in(const Json& event, const char* key, double otherwise) {
   return value.is_number() ? value.get<double>() : otherwise;
 }
 
-// Rows by name and dtype, in the order in which they came first.
+// Rows by name and dtype, in order of first appearance.
 class Rows {
  public:
   void add(const Json& event) {

@@ -16,7 +16,7 @@ struct Kept {
   int count = 0;
 };
 
-// "rank 1 (pid 4242 on host)" has the label "rank 1".
+// Returns whether a label names a rank: "rank 1" names "rank 1 (pid 4242 on host)".
 bool names(const std::string& rank, const std::string& label) {
   return rank == label || rank.starts_with(label + " ");
 }

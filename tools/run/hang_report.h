@@ -10,9 +10,9 @@ namespace booster {
 
 class HangReport {
  public:
-  // Returns a report without a line break, or "" if none is due. The first is due once the notes of
-  // all have arrived; each later one after twice the time. `waits`: the ranks that have waited
-  // long, by label ("rank 0"). `doing`: what is known of ranks, such as "saves a checkpoint".
+  // Returns a report without a line break, or "" if none is due. The first is due when all notes
+  // have arrived; each later one after twice the time. `waits`: the ranks that have waited long, by
+  // label ("rank 0"). `doing`: the known activities of ranks, such as "saves a checkpoint".
   std::string due(const std::map<std::string, LongWait>& waits,
                   const std::map<std::string, std::string>& doing);
 

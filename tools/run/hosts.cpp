@@ -27,12 +27,12 @@ void check_host(const std::string& name, const std::string& where) {
   const auto legal = [](unsigned char c) {
     return c < 128 && (std::isalnum(c) || c == '.' || c == '_' || c == '-');
   };
-  check(
-      !name.empty() && name.size() <= longest_host &&
-          std::isalnum(static_cast<unsigned char>(name[0])) &&
-          std::all_of(name.begin(), name.end(), legal),
-      "{}: no host name; got '{}', want letters, digits, '.', '_' and '-', a letter or digit first",
-      where, name);
+  check(!name.empty() && name.size() <= longest_host &&
+            std::isalnum(static_cast<unsigned char>(name[0])) &&
+            std::all_of(name.begin(), name.end(), legal),
+        "{}: not a host name; got '{}', want letters, digits, '.', '_' and '-', beginning with a "
+        "letter or digit",
+        where, name);
 }
 
 bool has(const std::vector<Host>& hosts, const std::string& name) {
@@ -41,7 +41,7 @@ bool has(const std::vector<Host>& hosts, const std::string& name) {
 
 Host& add_host(std::vector<Host>& hosts, const std::string& name, const std::string& where) {
   check_host(name, where);
-  check(!has(hosts, name), "{}: the host {} comes twice", where, name);
+  check(!has(hosts, name), "{}: duplicate host; got {} twice", where, name);
   check(hosts.size() < most_hosts, "{}: more than {} hosts", where, most_hosts);
   return hosts.emplace_back(Host{name});
 }
@@ -77,14 +77,16 @@ std::vector<Host> read_hostfile(const std::string& path) {
     for (std::string word; words >> word;) {
       const int slots = attribute(word, "slots=", most_slots),
                 port = attribute(word, "port=", 65535);
-      check(slots || port, "{}: got '{}', want slots=N (1 to {}) or port=N (1 to 65535)", where,
+      check(slots || port,
+            "{}: unknown attribute; got '{}', want slots=N (1 to {}) or port=N (1 to 65535)", where,
             word, most_slots);
       int& chosen = slots ? host.slots : host.port;
-      check(chosen == 0, "{}: {} comes twice", where, slots ? "slots=" : "port=");
+      check(chosen == 0, "{}: duplicate attribute; got {} twice", where,
+            slots ? "slots=" : "port=");
       chosen = slots ? slots : port;
     }
   }
-  check(!hosts.empty(), "--hostfile: {} names no host", path);
+  check(!hosts.empty(), "--hostfile: no hosts in {}; want one per line", path);
   return hosts;
 }
 
@@ -101,7 +103,7 @@ void filter(std::vector<Host>& hosts, const std::string& list, const std::string
     check(has(hosts, name), "{}: no such host in the hostfile; got '{}'{}", where, name,
           legal_names(name, known));
   std::erase_if(hosts, [&](const Host& host) { return !keep(has(named, host.name)); });
-  check(!hosts.empty(), "{}: no host is left", where);
+  check(!hosts.empty(), "{}: removes all hosts; want at least one", where);
 }
 
 bool is_forwarded(std::string_view variable) {

@@ -21,8 +21,8 @@ struct RunOptions {
   std::vector<std::string> env;  // NAME or NAME=VALUE
   std::string log_dir;
   int max_restarts = 0;
-  // Set for remote nodes with a different number of ranks than other nodes (0: the same number),
-  // and when they are started again.
+  // Set for remote nodes that have a different number of ranks than others (0: the same number),
+  // and at restarts.
   int first_rank = 0, world_size = 0, restart_count = 0;
   int grace = 30;  // seconds from a signal until ranks that still run are killed
   bool dry_run = false;
@@ -33,7 +33,7 @@ struct RunOptions {
 
 // Declares the options on an app that keeps the program and its arguments in `remaining()`.
 void declare_run_options(CLI::App& app, RunOptions& result);
-// Takes the program once the line is parsed, and throws for options that do not go together.
+// Takes the program from the parsed line, and throws for options that exclude each other.
 void finish_run_options(const CLI::App& app, RunOptions& result);
 
 }  // namespace booster

@@ -51,7 +51,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
   return pointers;
 }
 
-// Does not pass on the terminal: a background process that reads it would be stopped.
+// Does not pass on the terminal: the system stops a background process that reads it.
 int input_for(const Launch& launch, const Pipe& held) {
   if (launch.holds_input) return held.read;
   return isatty(STDIN_FILENO) || !launch.inherits_terminal ? open("/dev/null", O_RDONLY | O_CLOEXEC)
@@ -211,8 +211,8 @@ void Keeper::tell(pid_t message) {
   if (!lives_ || write(pipe_, &message, sizeof message) == sizeof message) return;
   lives_ = false;
   warn(
-      "booster run: the process that guards the ranks has died; they go on, but may stay behind "
-      "if the run tool is killed");
+      "booster run: the process that guards the ranks has died; the ranks continue, but may "
+      "outlive the run tool if it is killed");
 }
 
 }  // namespace booster

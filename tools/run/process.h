@@ -37,10 +37,10 @@ struct Process {
 // unblocked in it.
 Process start(const Launch& launch);
 
-// A keeper process with a private folder, in memory if possible. When this process ends in any
-// way, even by SIGKILL, the keeper kills the watched process groups and removes the folder. If the
-// keeper is killed, that is reported and the destructor cleans up instead. On start it removes
-// leftovers of killed tools.
+// A keeper process with a private folder, in memory if possible. When this process ends in any way,
+// even by SIGKILL, the keeper kills the watched process groups and removes the folder. If the
+// keeper is killed, supervise() reports it and the destructor cleans up instead. At its start the
+// keeper removes leftovers of killed tools.
 class Keeper {
  public:
   Keeper();

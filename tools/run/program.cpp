@@ -37,8 +37,8 @@ std::string find_along_path(const std::string& name) {
     if (is_executable(candidate)) return candidate.string();
   }
   const bool is_here = fs::exists(name);
-  fail("run: no program '{}' along PATH{}", name,
-       is_here ? fmt::format("; want ./{} for the one in this folder", name)
+  fail("run: no such program in PATH; got '{}'{}", name,
+       is_here ? fmt::format("; use ./{} for the one in this folder", name)
                : hint(name, "/usr/bin"));
 }
 
@@ -49,9 +49,9 @@ std::string find_program(const std::string& name) {
   const fs::path path = name, folder = path.has_parent_path() ? path.parent_path() : ".";
   std::error_code ignored;
   check(fs::exists(path, ignored), "run: no such program; got '{}'{}", name, hint(name, folder));
-  check(!fs::is_directory(path, ignored), "run: '{}' is a folder; want a program", name);
+  check(!fs::is_directory(path, ignored), "run: not a program; got the folder '{}'", name);
   check(is_executable(path),
-        "run: '{}' is not executable; want a program, or its interpreter before it", name);
+        "run: not executable; got '{}', want a program, or its interpreter before it", name);
   return name;
 }
 

@@ -1,4 +1,4 @@
-// Finding the program that a command names.
+// Finds the program that a command names.
 #pragma once
 
 #include <string>

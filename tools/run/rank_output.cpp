@@ -33,7 +33,8 @@ std::string RankRecord::add_bytes(std::string_view bytes) {
   if (written && std::fflush(log_.get()) == 0) return "";
   const std::string reason = std::strerror(errno);
   log_.reset();
-  return fmt::format("cannot write {}: {}; it ends here, the ranks go on", log_path_, reason);
+  return fmt::format("cannot write {}: {}; the log ends here, the ranks continue", log_path_,
+                     reason);
 }
 
 void RankRecord::add_line(std::string_view line) {

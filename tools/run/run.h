@@ -15,11 +15,11 @@ namespace booster {
 
 struct RunOptions;
 
-// Runs the words after `run` on the command line. Returns the exit code: 0 for success, 2 for a
-// usage error (reported on stderr), else the code of the first rank that failed (128 + signal if it
-// was killed). Call it from the main thread.
+// Runs the words after `run` on the command line. Returns the exit code: 0 for success, or 2 for a
+// usage error, which it reports on stderr. Otherwise it is the code of the first failed rank (128 +
+// signal if it was killed). Call it from the main thread.
 int run_tool(const std::vector<std::string>& args);
-// The same for a line that `declare_run_options` has declared, once it is parsed.
+// Does the same for a line that `declare_run_options` has declared, once it is parsed.
 int run_declared(const CLI::App& app, RunOptions options);
 
 }  // namespace booster

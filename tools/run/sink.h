@@ -15,8 +15,8 @@ class Sink {
   Sink& operator=(const Sink&) = delete;
 
   void add(std::string_view bytes);
-  // Writes as much as the reader takes now. Drops text that can never be written (a full disk, a
-  // closed reader).
+  // Writes as much as the reader accepts now. Drops text that it can never write (full disk, closed
+  // reader).
   void write_some();
   // Returns the descriptor to poll for POLLOUT while text is queued, else -1.
   int waiting() const { return text_.empty() ? -1 : file_; }

@@ -31,7 +31,7 @@ using std::chrono::seconds;
 
 constexpr seconds grace_after_failure(5), grace_for_output(1), grace_for_saving(600);
 constexpr seconds grace_after_saving(2);
-// The time that a rank which only follows another's failure leaves that rank to end by itself.
+// How long a failed rank has to end by itself after another rank reports that failure.
 constexpr seconds grace_for_cause(1);
 constexpr seconds one_signal(1);
 // A tool on another machine, and the connection to it, take slightly longer than its ranks.
@@ -47,7 +47,7 @@ struct Member {
   bool killed = false;  // by the signal `code`, else ended with the exit code `code`
   int code = 0;
   int order = 0;            // order in which the ends were seen
-  bool after_stop = false;  // it ended after it was asked to stop
+  bool after_stop = false;  // ended after a request to stop
   bool follows = false;     // it reports that it failed because of another
 
   bool failed() const { return !running && code != 0; }
@@ -57,8 +57,8 @@ struct Member {
     const char* name = sigabbrev_np(code);
     return fmt::format("was killed by signal {} (SIG{})", code, name ? name : "?");
   }
-  // Returns the smallest value is the cause of the run's failure. Among ranks found ended at the
-  // same time, one killed by a signal comes first: the others failed because they lost it.
+  // Returns a rank's place in the search for the cause of the failure; the smallest is the cause.
+  // If ranks ended at the same time, a killed one comes first: the others failed because of it.
   auto rank_as_cause() const { return std::tuple(after_stop, follows, order, !killed); }
 };
 
@@ -114,8 +114,8 @@ Supervisor::Supervisor(const std::vector<Launch>& launches, Keeper& keeper, cons
   }
 }
 
-// However the run ends, even by an exception, this ends everything that the ranks have started.
-// Only now are the processes reaped: until then the system cannot reuse their process IDs.
+// Ends all processes that the ranks have started, even after an exception. Reaps them only now:
+// until then the system cannot reuse their process IDs.
 Supervisor::~Supervisor() {
   for (Member& member : members_) {
     kill(-member.process.pid, SIGKILL);
@@ -159,8 +159,8 @@ Outcome Supervisor::run() {
   return outcome_;
 }
 
-// A stream whose reader is slow is not read, so that its ranks wait as they would for the reader
-// itself; but a stopping rank must not block while writing its last output.
+// Does not read a stream whose reader is slow, so that its ranks wait as they would for the reader.
+// But a stopping rank must not block while it writes its last output.
 void Supervisor::wait_for_event() {
   std::vector<pollfd> files = {{signals_.file(), POLLIN, 0},
                                {rules_.at_eof ? STDIN_FILENO : -1, POLLIN, 0},
@@ -181,7 +181,7 @@ void Supervisor::wait_for_event() {
 }
 
 // Reads messages from the launching tool to a tool that it started on another machine. A byte means
-// that ranks elsewhere have failed; the end of the input means stop.
+// that ranks elsewhere have failed; the end of the input means "stop".
 void Supervisor::hear_input() {
   char said = 0;
   const ssize_t n = read(STDIN_FILENO, &said, 1);
@@ -219,7 +219,8 @@ void Supervisor::drain() {
 
 void Supervisor::say_lost_output() {
   if (const std::string why = out_.take_trouble(); !why.empty())
-    say(fmt::format("standard output: cannot be written: {}; it is dropped, the ranks go on", why));
+    say(fmt::format("standard output: cannot be written: {}; dropping it, the ranks continue",
+                    why));
 }
 
 void Supervisor::take_signals() {
@@ -227,7 +228,7 @@ void Supervisor::take_signals() {
     if (number != SIGCHLD) pass_on(number);
 }
 
-// A service manager or a closing terminal may send several signals at once.
+// A service manager or a closing terminal may send several signals together.
 void Supervisor::pass_on(int signal_number) {
   const auto now = Clock::now();
   outcome_.interrupted = true;

@@ -19,8 +19,8 @@ struct Outcome {
 struct StopRules {
   std::chrono::seconds grace{30};  // from a signal until ranks that still run are killed
   bool at_eof = false;             // the end of standard input counts as SIGTERM
-  // Polled some times per second, if set. Returns why the ranks must stop although none has failed
-  // here, or "".
+  // Polled some times per second, if set. Returns why the ranks must stop although none here has
+  // failed, or "".
   std::function<std::string()> trouble_elsewhere = {};
 };
 

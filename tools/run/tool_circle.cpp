@@ -33,8 +33,8 @@ std::string key_of(int attempt, int node) { return fmt::format("ended-{}-{}", at
 ToolCircle::ToolCircle(const RunOptions& options)
     : node_(options.node_rank), nodes_(options.nnodes) {
   check(options.master_port < 65535,
-        "--max_restarts: the run tools meet at the port behind --master_port; got {}, want less "
-        "than 65535",
+        "--max_restarts: the run tools use the port after --master_port; got {}, want less than "
+        "65535",
         options.master_port);
   meeting_ =
       std::make_unique<StoreRendezvous>(Endpoint{options.master_addr, options.master_port + 1},
@@ -45,8 +45,8 @@ ToolCircle::ToolCircle(const RunOptions& options)
   meeting_->wait_for(all);
 }
 
-// Checks all nodes including this one: a tool that lost the connection to its store would wait in
-// vain, even the tool that keeps the store.
+// Checks all nodes including this one. Any tool, even the one that keeps the store, would wait in
+// vain without its connection to the store.
 std::string ToolCircle::lost_tool() {
   for (int node = 0; node < nodes_; ++node)
     if (const std::string text = meeting_->trouble({node}); !text.empty()) return text;

@@ -1,5 +1,5 @@
-// Connects the run tools of a run that is started separately on each machine (--nnodes), so that
-// all restart their ranks when the ranks of one have failed. For one thread at a time.
+// Connects the run tools of a run that you start separately on each machine (--nnodes). So all
+// restart their ranks when the ranks of one have failed. For one thread at a time.
 #pragma once
 
 #include "parallel/rendezvous/store/store.h"

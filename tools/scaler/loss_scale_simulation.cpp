@@ -20,7 +20,7 @@ size_t take_count(std::string_view& text, std::string_view pattern) {
   check(result.ec == std::errc() && count <= most_steps,
         "pattern: too many steps; got {} in {}, want at most {}",
         text.substr(0, digits).substr(0, 40), pattern.substr(0, 60), most_steps);
-  check(count >= 1, "pattern: a count of 0; got {}, want counts from 1", pattern.substr(0, 60));
+  check(count >= 1, "pattern: a count is 0; got {}, want counts from 1", pattern.substr(0, 60));
   text.remove_prefix(digits);
   return count;
 }
@@ -67,7 +67,8 @@ std::vector<bool> steps_of(std::string_view pattern) {
 std::vector<SimulatedStep> simulate(const LossScalePreset& preset, const LossScalePolicy& policy,
                                     const std::vector<bool>& steps, CountedSteps counted) {
   check(counted.good >= 0 && counted.bad >= 0,
-        "scaler: a count of steps is below 0; got {} good and {} bad", counted.good, counted.bad);
+        "scaler: negative count of steps; got {} good and {} bad, want 0 or more", counted.good,
+        counted.bad);
   std::vector<SimulatedStep> simulated;
   simulated.reserve(steps.size());
   LossScaleState state = first_state(policy);

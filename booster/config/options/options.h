@@ -31,18 +31,18 @@ enum class OptionType : uint8_t {
   boolean,
   integer,
   number,
-  text,       // a name or a sentence, taken literally
-  choice,     // one of the choices
+  text,            // a name or a sentence, taken literally
+  choice,          // one of the choices
   number_or_name,  // a number, or one of the choices
-  path,       // a file or folder; may not name environment variables
-  step_range,  // "FIRST:LAST" (StepRange), or empty
-  data_path,  // a path that may begin with $NAME
-  integers,   // a list
-  numbers,    // a list of the default's length
-  texts,      // a list
-  object,     // with its own options, see Option::members
-  table,      // any names, each for an object with the same options; or a file's path
-  scalar,     // null, a flag, a number or a string: the constructor decides which are legal
+  path,            // a file or folder; may not name environment variables
+  step_range,      // "FIRST:LAST" (StepRange), or empty
+  data_path,       // a path that may begin with $NAME
+  integers,        // a list
+  numbers,         // a list of the default's length
+  texts,           // a list
+  object,          // with its own options, see Option::members
+  table,           // any names, each for an object with the same options; or a file's path
+  scalar,          // null, a flag, a number or a string: the constructor decides which are legal
 };
 
 struct ValueRange {
@@ -228,7 +228,7 @@ FieldRow<Struct> field(Option option, T Struct::*member) {
             if (auto given = values.given<T>(name)) fields.*member = std::move(*given);
           }};
 }
-// The same for a value that is null unless given.
+// Returns the same for a value that is null unless given.
 template <class Struct, class T>
 FieldRow<Struct> field(Option option, std::optional<T> Struct::*member) {
   const std::string name = option.name;
@@ -257,7 +257,7 @@ template <class Struct>
 FieldRow<Struct> field(std::string name, std::string Struct::*member, std::string description) {
   return field(text_option(std::move(name), Struct().*member, std::move(description)), member);
 }
-// The same for a value that is one of `choices`.
+// Returns the same for a value that is one of `choices`.
 template <class Struct>
 FieldRow<Struct> field(std::string name, std::string Struct::*member,
                        std::vector<std::string> choices, std::string description) {

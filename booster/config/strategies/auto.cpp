@@ -5,11 +5,10 @@
 namespace booster {
 
 RegistryEntry<Precision> auto_strategy() {
-  return {.name = "auto",
-          .description = "bf16 if the processor multiplies it natively, else fp32",
-          .make = [](const OptionValues&) {
-            return precision_registry().make(auto_precision().name);
-          }};
+  return {
+      .name = "auto",
+      .description = "bf16 if the processor multiplies it natively, else fp32",
+      .make = [](const OptionValues&) { return precision_registry().make(auto_precision().name); }};
 }
 
 }  // namespace booster

@@ -16,7 +16,7 @@ LRSchedulerEntry entry(const char* name, const char* description,
           }};
 }
 
-// A schedule with an end: total_steps is stored in `total`.
+// Returns a schedule with an end: total_steps is stored in `total`.
 template <class Made, class Fields>
 LRSchedulerEntry entry(const char* name, const char* description, int64_t Fields::*total,
                        std::vector<FieldRow<Fields>> rows) {
@@ -65,8 +65,7 @@ LRSchedulerEntry constant() {
 
 LRSchedulerEntry linear_warmup() {
   using Fields = LinearWarmupOptions;
-  return entry<LinearWarmupLR>("linear_warmup",
-                               "rises over the warm-up, then falls linearly to 0",
+  return entry<LinearWarmupLR>("linear_warmup", "rises over the warm-up, then falls linearly to 0",
                                &Fields::total_steps, {warmup_steps<Fields>()});
 }
 
@@ -78,10 +77,9 @@ LRSchedulerEntry cosine() {
 
 LRSchedulerEntry cosine_warmup() {
   using Fields = CosineAnnealingWarmupOptions;
-  return entry<CosineAnnealingWarmupLR>("cosine_warmup",
-                                        "rises over the warm-up, then falls as half a cosine",
-                                        &Fields::total_steps,
-                                        {warmup_steps<Fields>(), eta_min<Fields>()});
+  return entry<CosineAnnealingWarmupLR>(
+      "cosine_warmup", "rises over the warm-up, then falls as half a cosine", &Fields::total_steps,
+      {warmup_steps<Fields>(), eta_min<Fields>()});
 }
 
 LRSchedulerEntry polynomial() {

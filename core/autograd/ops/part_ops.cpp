@@ -147,8 +147,7 @@ Tensor Tensor::operator[](int64_t index) const { return booster::select(*this, 0
 Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start, std::optional<int64_t> end,
              int64_t step) {
   check_defined("slice", x);
-  check(step >= 1, "slice: step is out of range; got {}, want at least 1 (flip reverses)",
-        step);
+  check(step >= 1, "slice: step is out of range; got {}, want at least 1 (flip reverses)", step);
   const int d = normal_dim("slice", dim, x.ndim());
   const int64_t size = x.shape()[d];
   const int64_t from = position(start, 0, size), to = position(end, size, size);

@@ -45,8 +45,8 @@ struct ArchiveIndex {
 class Archive {
  public:
   // Reads the index. Throws an error of kind data that begins with "archive 'PATH'" for a file of
-  // unknown kind, one compressed as a whole (tar.gz), and a truncated or damaged one. Throws the
-  // same for member names that lead outside (absolute, or with "..").
+  // unknown kind, a compressed one (tar.gz), and a truncated or damaged one. Throws the same for
+  // member names that lead outside (absolute, or with "..").
   explicit Archive(const std::string& path);
 
   const std::string& path() const { return file_.path(); }

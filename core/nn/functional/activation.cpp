@@ -181,8 +181,8 @@ Tensor leaky_relu(const Tensor& input, double slope) {
   return where(greater(x, 0.0), x, mul(x, slope));
 }
 
-// d = g where x > 0, else g alpha e^x. It does not compute e^x as (e^x - 1) + 1, which is 0 for
-// large -x.
+// Computes the gradient: g where x > 0, else g alpha e^x. It does not compute e^x as (e^x - 1) + 1,
+// which is 0 for large -x.
 Tensor elu(const Tensor& input, double alpha) {
   Tensor x = input;
   arguments::floating("elu", "x", x);

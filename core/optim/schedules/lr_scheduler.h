@@ -76,7 +76,7 @@ class LRScheduler {
 
   // Sets the next step's rate. Throws for a schedule that needs a metric.
   void step();
-  // The same for a schedule that needs a metric; throws for all others.
+  // Does the same for a schedule that needs a metric; throws for all others.
   void step(double metric);
   // Does as step(), unless the optimizer's step was skipped.
   template <class Report>

@@ -88,8 +88,8 @@ class ReduceOnPlateau : public Schedule {
     for (size_t group = 0; memory.count(rate_name(group)); ++group)
       rates.push_back(memory.at(rate_name(group)));
     check(rates.empty() || rates.size() == groups,
-          "{}: wrong number of saved rates; got {}, want {} or none", schedule_name,
-          rates.size(), groups);
+          "{}: wrong number of saved rates; got {}, want {} or none", schedule_name, rates.size(),
+          groups);
     const auto best = memory.find("best");
     if (best != memory.end())
       best_ = best->second;

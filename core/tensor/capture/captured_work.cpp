@@ -68,8 +68,9 @@ void CapturedWork::Body::record(const std::function<std::vector<Tensor>()>& work
   for (const Tensor& result : results)
     check(result.defined() && result.device() == device,
           "capture: a result is on another device; got {}, want cuda:{}",
-          !result.defined() ? "an undefined tensor"
-          : result.device() == Device{} ? "one on the cpu" : "one on another GPU",
+          !result.defined()             ? "an undefined tensor"
+          : result.device() == Device{} ? "one on the cpu"
+                                        : "one on another GPU",
           static_cast<int>(device.index));
   reset(*checks);
 }

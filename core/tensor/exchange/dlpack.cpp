@@ -112,8 +112,8 @@ Device device_of(DLDevice device) {
         "memory)",
         device.device_type);
   if (device.device_type != kDLCUDA) return {};
-  check(device.device_id >= 0 && device.device_id < 128,
-        "from_dlpack: wrong device; got number {}", device.device_id);
+  check(device.device_id >= 0 && device.device_id < 128, "from_dlpack: wrong device; got number {}",
+        device.device_id);
   return {DeviceType::cuda, static_cast<int8_t>(device.device_id)};
 }
 

@@ -1,5 +1,5 @@
-// Prefix sums: a thread for each line if there are many lines or they are short; else a block,
-// whose threads sum neighbouring elements tile by tile.
+// Prefix sums. A thread sums a line if there are many lines or they are short. Otherwise a block
+// does, whose threads sum neighbouring elements tile by tile.
 #include "kernels/catalogue.h"
 #include "kernels/numbers/convert.h"
 #include "kernels/cuda/index/scan.cuh"

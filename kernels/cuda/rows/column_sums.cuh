@@ -7,8 +7,8 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// The partition of a matrix: at least 32 rows per stretch, four for each warp, and no more tiles
-// than keep a GPU busy, since the tiles' sums have to be added.
+// The partition of a matrix: at least 32 rows per stretch, four for each warp. It has no more tiles
+// than keep a GPU busy, since adding the tiles' sums takes time.
 struct Tiles {
   static constexpr int64_t least_rows = 32, most_tiles = 512;
 

@@ -25,7 +25,7 @@ __device__ void round_to(DType dtype, C (&value)[n]) {
   });
 }
 
-// Returns the row's first number, as it is normalised.
+// Returns the row's first number, including the branch.
 template <class C>
 __device__ C first_of_row(const Normalization& norm, int64_t begin) {
   if (norm.columns == 0) return C(0);

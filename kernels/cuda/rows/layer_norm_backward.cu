@@ -168,7 +168,7 @@ void gradients_in_one_pass(const SumOutputs<2>& parameters, const Gradient& of) 
   add_parts<C>(parameters, parts, blocks, of.columns);
 }
 
-// Returns whether a team's threads hold a row, and the same columns of every row.
+// Returns true if a team's threads hold a row, and the same columns of every row.
 template <class C, class Team>
 bool is_held(const Gradient& of) {
   return of.columns % pack_size == 0 && of.columns + of.x.shift <= Row<Team, C>::chunk_size;

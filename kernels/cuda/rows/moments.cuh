@@ -9,7 +9,7 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// Loads a mean, which its tensor holds in f64 if it is to keep both numbers.
+// Loads a mean. Its tensor is f64 if it keeps both numbers.
 template <class C>
 __device__ Mean<C> load_mean(const Operand& means, int64_t i) {
   return Mean<C>(load_one<double>(means, i));

@@ -18,10 +18,9 @@ void copy(void* to, const void* from, size_t bytes);
 // device's memory invalid.
 void refuse_copies(const std::string& reason);
 
-// Returns memory for the duration of one kernel call, of the device in use; the last taken is
-// returned first. The calling thread's next call has the same memory, and the stream's order keeps
-// them apart. It grows to the largest call and is kept, so that a step in steady state allocates
-// nothing.
+// Returns memory of the device in use for the duration of one kernel call; return the last one
+// first. The calling thread's next call gets the same memory, which the stream's order makes safe.
+// It grows to the largest call and is kept, so that a step in steady state allocates nothing.
 void* take_scratch(size_t bytes);
 void give_scratch(size_t bytes);
 // Scratch memory while it lives; none for 0 bytes.

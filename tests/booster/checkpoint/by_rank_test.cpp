@@ -1,5 +1,5 @@
-// State that each rank has of its own in a checkpoint (random streams, unshared scales), and its
-// use with another number of ranks. Also how much of a state any rank ever holds.
+// Each rank's own state in a checkpoint (random streams, unshared scales), and its use with another
+// number of ranks. Also how much of a state each rank holds at most.
 #include "booster/checkpoint/training/random_streams.h"
 #include "booster/training/session.h"
 #include "tests/booster/checkpoint/shared_root.h"
@@ -53,7 +53,7 @@ TEST_CASE("ranks that were there go on with their streams; new ones draw what no
   for (const RandomState& stream : more) apart.insert(stream.seed);
   CHECK(apart.size() == 4);
   CHECK(streams_to_resume(saved, seeds({1, 2, 3, 4})) == more);
-  // A rank that left and returned does not repeat what it drew before.
+  // A rank that left and returned does not repeat its earlier draws.
   auto later = saved;
   later[0].offset += 1;
   CHECK(streams_to_resume(later, seeds({1, 2, 3, 4}))[3].seed != more[3].seed);

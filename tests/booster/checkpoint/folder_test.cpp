@@ -306,7 +306,7 @@ TEST_CASE("folders that a save creates are synced in their parents") {
   CHECK(synced.count("out/checkpoint"));
 }
 
-// Returns what a process finds whose files are truncated after `delay`.
+// Returns the newest checkpoint of a process whose files are truncated after `delay`.
 int newest_after_cut(const TemporaryFolder& root, std::chrono::microseconds delay) {
   const pid_t child = ::fork();
   if (child == 0) {

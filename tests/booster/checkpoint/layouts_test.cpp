@@ -32,7 +32,7 @@ std::string all_bytes(const TensorMap& tensors) {
   return all;
 }
 
-// Returns what a save right after a resume must share with the checkpoint that was resumed.
+// Returns the contents that a save right after a resume must share with the resumed checkpoint.
 std::string all_of(const CheckpointContents& contents) {
   nlohmann::json numbers = contents.state;
   for (const char* layout : {"plugin", "random", "loader"}) numbers.erase(layout);
@@ -71,9 +71,8 @@ double norm(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(sum);
 }
 
-// Returns a tensor's distance from its reference, relative to what training changed, beyond its
-// dtype's rounding. For a scale near 1 that hardly changes, rounding covers most digits of the
-// change.
+// Returns a tensor's distance from its reference, relative to the change in training, beyond its
+// dtype's rounding. A scale near 1 hardly changes, so rounding covers most digits of its change.
 double distance(const Tensor& got, const Tensor& want, const Tensor& start) {
   const auto to = want.to_vector<double>();
   const std::vector<double> zero(to.size());

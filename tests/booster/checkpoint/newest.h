@@ -9,10 +9,10 @@
 
 namespace booster::test {
 
-// For parameters that receive reports.
+// Ignores a report.
 inline void ignore_line(const std::string&) {}
 
-// A checkpoint must exist.
+// Returns the newest checkpoint, which must exist.
 inline CheckpointContents newest(const std::filesystem::path& root) {
   return load_checkpoint(*latest_checkpoint(root, ignore_line));
 }

@@ -1,5 +1,5 @@
-// Resume as a property, on checkpoints with one random fault but correct hashes. An error means
-// that nothing changed, bit for bit; no error means that everything is as in the files.
+// Resumes from checkpoints with one random fault but correct hashes. An error means that nothing
+// changed, bit for bit; no error means that everything equals the files.
 #include "booster/checkpoint/folder/manifest.h"
 #include "booster/checkpoint/safetensors/safetensors.h"
 #include "booster/training/session.h"

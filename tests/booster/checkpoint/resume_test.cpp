@@ -1,4 +1,4 @@
-// What a program may change between saving and resuming, and where the data continues.
+// Settings that a program may change between saving and resuming, and where the data continues.
 #include "booster/training/session.h"
 #include "core/tensor/memory/allocator.h"
 #include "tests/booster/checkpoint/small_training.h"
@@ -48,8 +48,8 @@ void refuses(const std::filesystem::path& root, const SmallSettings& settings, c
   CHECK(training.weights() == before);
 }
 
-// A program's own loop over epochs, as in training_checkpoint.h. Stops, like the program, after
-// step `last`. Returns the step count of the whole training.
+// Runs a program's own loop over epochs, as in training_checkpoint.h. Stops, like the program,
+// after step `last`. Returns the step count of the whole training.
 int64_t run_epochs(SmallTraining& training, const std::filesystem::path& root, int64_t epochs,
                    bool saves_in_loop, int64_t last = 1000) {
   int64_t step = 0, epoch = 0;

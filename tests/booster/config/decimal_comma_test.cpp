@@ -29,7 +29,7 @@ class CommaLocale {
                                 decimal_point +
                                 "\"\nthousands_sep \"<U002E>\"\ngrouping 3;3\nEND LC_NUMERIC\n");
     const std::string folder = folder_.path().string();
-    // It warns of the categories that are not there, and exits with 1 then.
+    // localedef warns about missing categories, and then exits with 1.
     std::ignore = std::system(("localedef -c -f UTF-8 -i '" + folder + "/source' '" + folder +
                                "/comma' >'" + folder + "/log' 2>&1")
                                   .c_str());
@@ -49,7 +49,7 @@ class CommaLocale {
   bool is_set_ = false;
 };
 
-// Of two bytes, as in Persian.
+// A decimal point of two bytes, as in Persian.
 constexpr const char* decimal_points[] = {"<U002C>", "<U066B>"};
 
 }  // namespace

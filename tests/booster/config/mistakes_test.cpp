@@ -331,7 +331,7 @@ Json drawn_config(std::mt19937& random) {
             {"mixed_precision", drawn_section(precision_registry().entries(), random)}}}};
 }
 
-// Makes everything that a training makes of a config.
+// Makes all objects that a training makes from a config.
 void make_all(const Config& config) {
   Booster booster = Booster::from_config(config);
   const Model model = make_model(config);

@@ -1,4 +1,4 @@
-// Reads ONNX files back: as much of onnx/onnx.proto as tests ask for.
+// Reads ONNX files: the parts of onnx/onnx.proto that tests need.
 #pragma once
 
 #include <cstdint>

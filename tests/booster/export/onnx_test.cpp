@@ -23,7 +23,7 @@ using namespace booster::test;
 
 namespace {
 
-// As make_onnx.py: exact in f32.
+// Returns the values of make_onnx.py, which are exact in f32.
 Tensor numbers(const Shape& shape, int64_t salt) {
   std::vector<float> values(static_cast<size_t>(shape.numel()));
   for (int64_t i = 0; i < shape.numel(); ++i)
@@ -74,7 +74,7 @@ TEST_CASE("models as ONNX files are those that onnxruntime ran, and give its res
     fill(model);
     model.train();
     const Shape input(row["input"].get<std::vector<int64_t>>());
-    // Of ResNet any size goes, and of GPT-2 any number of tokens; the graph says so.
+    // ResNet takes any image size and GPT-2 any number of tokens; the graph declares this.
     const Shape sample = name == "resnet20" ? Shape{3, 32, 32}
                          : name == "gpt2"   ? Shape{12}
                                             : sample_of(row["input"]);
@@ -173,7 +173,8 @@ TEST_CASE("export takes the averages of a checkpoint where it is asked to") {
   const CommandResult file =
       exported(output + "/checkpoint/latest/model.safetensors", " --averages");
   CHECK(file.code == 2);
-  CHECK_MESSAGE(file.says("--averages: got a model's files, want a checkpoint"), file.output);
+  CHECK_MESSAGE(file.says("--averages: no averages in a model's files; want a checkpoint"),
+                file.output);
 }
 
 TEST_CASE("numbers of variable length are those of the encoding's description") {

@@ -1,4 +1,4 @@
-// ONNX files of models that the library does not know: what a traced forward pass becomes.
+// ONNX files of models that the library does not know, from a traced forward pass.
 #include "booster/export/onnx.h"
 #include "core/autograd/tape.h"
 #include "core/nn/layers.h"

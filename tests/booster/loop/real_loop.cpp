@@ -252,7 +252,7 @@ class RealLoop {
     return all;
   }
 
-  // Compares what a program sees of gradients after a clip or step.
+  // Compares the gradients that a program sees after a clip or step.
   std::string compare_gradients(const PlainLoop& plain, int model) const {
     const PlainOptimizer& want = plain.optimizer(model);
     if (!want.is_shown || !want.gradient || want.overflowed) return "";
@@ -279,8 +279,7 @@ class RealLoop {
 
   double scale() const { return models_[0].session().precision->state().at("scale"); }
 
-  // A coarse comparison, since 8-bit weights have 4 significant bits. It detects stale 16-bit
-  // copies.
+  // Compares coarsely, since 8-bit weights have 4 significant bits. It detects stale 16-bit copies.
   std::string compare_output(const PlainLoop& plain, int model, int index) {
     if (setup_.strategy == "fp8") return "";  // weights larger than its history are clipped
     const BoostedModel& net = models_[static_cast<size_t>(model)];
@@ -340,7 +339,7 @@ std::string play(const Sequence& sequence, const World& world, const std::string
     const std::string after = fmt::format("after action {}: ", i + 1);
     if (skipped != want)
       return fmt::format("{}step skipped: got {}, want {}", after, skipped, want);
-    // Skips the comparison, so that the next call meets parameters still in flight.
+    // Skips the comparison, so that the next call finds parameters that ranks still exchange.
     if (sequence.setup.late && action.call == Call::step) continue;
     const std::string difference = real.compare(plain, action, index);
     if (!difference.empty()) return after + difference;

@@ -1,6 +1,6 @@
 // Passes that differ: over parts of a model, with and without communication, frozen in between,
-// with clips where a rank has nothing to clip. Several ranks must end with the result of one
-// process, or an error must state how the ranks differed.
+// with clips on ranks without gradients. Several ranks must end with the result of one process, or
+// with an error about their difference.
 #include "booster/booster.h"
 #include "core/tensor/memory/allocator.h"
 #include "core/tensor/memory/memory_report.h"
@@ -109,8 +109,8 @@ double difference(const std::vector<double>& a, const std::vector<double>& b) {
   return most;
 }
 
-// Draws passes in which all ranks are alike. The last pass uses everything that is not frozen, so
-// that no gradient is missing.
+// Draws passes in which all ranks do the same. The last pass uses all unfrozen parameters, so that
+// no gradient is missing.
 Passes drawn(std::mt19937& random, int ranks) {
   Passes passes;
   const auto alike = [&](int used) {

@@ -22,8 +22,8 @@ std::string where_in_kernel();
 // Aborts the launch whose code is running.
 [[noreturn]] void end_launch();
 
-// The origin of a memory access. Accesses of one launch are ordered only within a thread, within a
-// block if a barrier lies between them, and within a warp if its lanes have met in between.
+// The origin of a memory access. Accesses of one launch are ordered within a thread. A barrier
+// between them orders accesses within a block, and a meeting of lanes those within a warp.
 struct Accessor {
   uint32_t launch;
   uint32_t block;

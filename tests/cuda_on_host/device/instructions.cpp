@@ -1,5 +1,5 @@
-// Warp-wide instructions, with the layouts of "Parallel Thread Execution ISA", 9.7.14: "ldmatrix"
-// and "Matrix Fragments for mma.m16n8k16".
+// Emulates warp-wide instructions, with the layouts of "Parallel Thread Execution ISA", 9.7.14:
+// "ldmatrix" and "Matrix Fragments for mma.m16n8k16".
 #include "tests/cuda_on_host/device/block.h"
 #include "tests/cuda_on_host/device/fault.h"
 #include "tests/cuda_on_host/device/halves.h"

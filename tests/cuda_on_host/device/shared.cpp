@@ -69,8 +69,8 @@ SharedRange shared_range(const void* address, size_t bytes) {
   return {offset, inside};
 }
 
-// From here on the thread counts as a writer: other threads that still read, or read before the
-// copy is done, are detected.
+// Counts the thread as a writer from here on. So it detects threads that read before the copy is
+// done.
 void begin_copy(void* to, const void* from, int bytes) {
   if (bytes != 0 && bytes != copied_at_once)
     fault("a copy beside the threads takes {} bytes; want 0 or 16", bytes);

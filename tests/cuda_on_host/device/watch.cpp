@@ -13,8 +13,8 @@
 namespace cuda_on_host {
 namespace {
 
-// The accessor of a byte, in 64 bits; 0: none. Fields that overflow lose their high bits, so a race
-// may be missed. A false report is only possible for a byte not accessed for 4,096 barriers or 4
+// The accessor of a byte, in 64 bits; 0: none. Fields that overflow lose their high bits, so the
+// emulator may miss a race. A false report needs a byte without access for 4,096 barriers or 4
 // million launches.
 using Mark = uint64_t;
 struct Parts {

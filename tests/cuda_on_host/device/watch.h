@@ -1,6 +1,6 @@
 // Checks every memory access of a kernel. The compiler inserts the calls for -fsanitize=thread
-// (instrumentation.cpp). Checked are bounds, unwritten memory, the host's memory, alignment, and
-// unordered accesses of two threads to one place.
+// (instrumentation.cpp). The checks cover bounds, unwritten memory, the host's memory, alignment,
+// and unordered accesses of two threads to one place.
 #pragma once
 
 #include "tests/cuda_on_host/device/block.h"
@@ -20,8 +20,8 @@ inline void watch(const void* address, size_t bytes, Access access, bool aligned
 
 // Marks newly allocated device bytes as unwritten.
 void forget_accesses(size_t offset, size_t bytes);
-// The same for the block's memory. `and_by_whom` also clears the last accessors, since different
-// blocks use the same addresses for their own memory.
+// Does the same for the block's memory. `and_by_whom` also clears the last accessors, since
+// different blocks use the same addresses for their own memory.
 void forget_shared_accesses(size_t offset, size_t bytes, bool and_by_whom);
 // Marks bytes written by something other than a kernel.
 void mark_written(const void* address, size_t bytes);

@@ -19,7 +19,7 @@ struct Outcome {
   std::string words;
 };
 
-// `body` returns whether its results are right; `words` is its output on stderr.
+// `body` returns whether its results are correct; `words` is its output on stderr.
 template <class Body>
 Outcome run_apart(int seed, Body&& body) {
   int ends[2];

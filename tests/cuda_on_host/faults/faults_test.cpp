@@ -1,5 +1,5 @@
-// The faults that the CPU emulator of CUDA detects. Every scenario is right in any order when it
-// follows its rule, and is detected when it does not.
+// The faults that the CPU emulator of CUDA detects. Every scenario is correct in any order if it
+// follows its rule. If it does not, the emulator detects it.
 #include "tests/cuda_on_host/faults/apart.h"
 #include "tests/cuda_on_host/faults/scenarios.h"
 

@@ -1,5 +1,5 @@
-// What CUDA's documents forbid during stream capture is an error here and invalidates the capture.
-// What they allow is recorded, and runs only in launches.
+// Calls that CUDA's documents forbid during stream capture are errors here, and invalidate the
+// capture. Calls that they allow are recorded, and run only in launches.
 #include "kernels/cuda/runtime/device.h"
 #include "tests/cuda_on_host/faults/apart.h"
 #include "tests/cuda_on_host/include/cuda_runtime_api.h"

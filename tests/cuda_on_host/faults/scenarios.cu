@@ -51,7 +51,7 @@ bool is_counted(const std::vector<float>& values, int from = 0) {
   return true;
 }
 
-// A kernel on a chosen stream: out[i] = in[i] + more.
+// Launches a kernel on a chosen stream: out[i] = in[i] + more.
 template <class Body>
 __global__ void run_threads(const __grid_constant__ Body body) {
   body(static_cast<int>(threadIdx.x));

@@ -1,12 +1,13 @@
-// Small GPU programs, each with one rule that it can follow or violate. Comments give the intended
-// computation; the programs return whether they achieved it.
+// Small GPU programs, each with one rule that it can follow or violate. Comments describe the
+// intended computation; the programs return whether they achieved it.
 #pragma once
 
 namespace cuda_on_host::faults {
 
-// A block adds up 256 numbers in shared memory; its threads wait for each other between the steps.
+// Adds up 256 numbers in a block's shared memory; the threads wait for each other between the
+// steps.
 bool sum_in_block(bool waits);
-// The same; threads with nothing to add also reach the barriers.
+// Does the same; threads without numbers also reach the barriers.
 bool sum_of_some(bool all_come);
 // Copies 100 numbers with 256 threads.
 bool copy_within(bool bounds);
@@ -20,21 +21,22 @@ bool write_apart(bool apart);
 bool read_argument(bool of_device);
 // Reads 16 bytes at once from the start of the memory, or from one number further.
 bool read_packed(bool aligned);
-// All lanes of a warp give a value to their neighbour.
+// Passes a value from each lane of a warp to its neighbour.
 bool rotate_in_warp(bool all_lanes);
 // Declares all shared memory that a block may have.
 bool fill_shared(bool fits);
 // Waits for asynchronous copies to shared memory before it reads them.
 bool copy_beside(bool waits);
-// A matrix-unit product, with fragments in order or with two of a lane's words exchanged.
+// Computes a product on matrix units, with fragments in order or with two of a lane's words
+// exchanged.
 bool multiply_matrices(bool in_order);
-// All lanes of a warp reach a product.
+// Computes a product in all lanes of a warp.
 bool multiply_together(bool all_lanes);
-// One stream reads what another wrote, after an event.
+// Reads in one stream what another wrote, after an event.
 bool pass_between_streams(bool waits);
-// A pinned buffer is refilled once the copy from it is done.
+// Refills a pinned buffer once the copy from it is done.
 bool reuse_pinned(bool waits);
-// The host reads a result with a copy.
+// Reads a result on the host with a copy.
 bool read_result(bool by_copy);
 // Waits for the stream whose results it reads.
 bool wait_for_result(bool waits);

@@ -1,7 +1,7 @@
 // NCCL between processes of one machine. Undefined behaviour of NCCL is a fault here: a call while
-// the last one is in progress, a device other than the communicator's, a second stream, a call
-// after abort, or ranks with different calls. Operations run in stream order, and only together
-// with the other ranks' operations.
+// the last one is in progress, another device, a second stream, a call after abort, or ranks with
+// different calls. Operations run in stream order, and only together with the other ranks'
+// operations.
 //
 // CUDA_ON_HOST_NCCL makes it fail: "connect" (an error while it connects), "absent" (it never
 // connects), "operation=N" (the process's N-th operation never ends and reports an error),

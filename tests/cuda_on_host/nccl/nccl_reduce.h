@@ -1,4 +1,4 @@
-// The arithmetic of the emulated NCCL's reductions, as around a ring: each chunk begins at another
+// The arithmetic of the emulated NCCL's reductions, as around a ring. Each chunk begins at another
 // rank and is rounded to its type at every rank. A mean first multiplies every element by 1 /
 // ranks.
 #pragma once

@@ -71,7 +71,7 @@ cudnnStatus_t Problem::check() const {
   return is_refused ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
 }
 
-// The same for equal problems.
+// Returns a size that is the same for equal problems.
 size_t Problem::workspace_bytes() const {
   if (plays("hungry") && written == Written::y && algorithm != 0) return size_t{1} << 40;
   return static_cast<size_t>((x.shape[1] + y.shape[2] + algorithm) % 3) * 1000;

@@ -1,5 +1,5 @@
-// cuBLASLt's matrix products, computed by loops. What the library refuses is refused here. What it
-// leaves undefined without a check is a fault: addresses less aligned than promised, a workspace
+// cuBLASLt's matrix products, computed by loops. Refuses the same calls as the library. Behaviour
+// that the library leaves undefined is a fault: addresses less aligned than promised, a workspace
 // that is too small, unwritten memory.
 #include "tests/cuda_on_host/device/chance.h"
 #include "tests/cuda_on_host/device/fault.h"
@@ -31,7 +31,7 @@ cublasStatus_t take(Value& place, const void* value, size_t bytes) {
 }
 
 // CUDA_ON_HOST_CUBLAS=epilogues refuses products with a bias, like an older library; fp8 refuses
-// 8-bit floats; runs refuses every product when it is to run.
+// 8-bit floats; runs refuses every product at its start.
 bool refuses(std::string_view what) {
   const char* chosen = std::getenv("CUDA_ON_HOST_CUBLAS");
   return chosen && chosen == what;
@@ -94,8 +94,8 @@ cublasStatus_t check_sizes(const Product& product, const Matrix& a, const Matrix
 }
 
 // An algorithm encodes its requirements (alignments and workspace) and its number. With
-// CUDA_ON_HOST_CUBLAS=estimates each seems to take longer than the next, and the last one is
-// refused when it is to run.
+// CUDA_ON_HOST_CUBLAS=estimates each one's estimated time is longer than the next one's, and the
+// last refuses to run.
 constexpr int most_algorithms = 4;
 void take_time_of(uint64_t algorithm) {
   if (refuses("estimates"))

@@ -1,4 +1,4 @@
-// cuDNN's convolutions, computed by loops. What the library refuses is refused here. Undefined or
+// cuDNN's convolutions, computed by loops. Refuses the same calls as the library. Undefined or
 // order-dependent behaviour is a fault: a layout other than the filter's, unaligned tensors, a
 // workspace that is too small, unwritten memory, algorithms that are not deterministic.
 // CUDA_ON_HOST_CUDNN makes it refuse what some versions or cards do not support:

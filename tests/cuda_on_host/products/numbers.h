@@ -13,14 +13,14 @@ double load(const void* at, Number type);
 void store(void* at, Number type, double value);
 float round_to_tf32(float x);
 
-// Opens device memory for a call, for this process, from now on. It is a fault, whose text begins
-// with `call` and names `what`, if the call must not access the memory or reads unwritten memory.
+// Opens device memory for a call, for this process, from now on. Reports a fault if the call must
+// not access the memory or reads unwritten memory; its text begins with `call` and names `what`.
 void open_for(const char* call, const char* what, const void* address, int64_t bytes, bool is_read);
-// The same for memory that a call may write freely.
+// Does the same for memory that a call may write freely.
 void open_workspace(const char* call, void* address, int64_t bytes);
 // Returns the alignment of an address in bytes, at most 256.
 uint64_t alignment_of(const void* address);
-// A fault if the address is not a multiple of `bytes`.
+// Reports a fault if the address is not a multiple of `bytes`.
 void check_alignment(const char* call, const char* what, const void* address, uint64_t bytes);
 
 }  // namespace cuda_on_host

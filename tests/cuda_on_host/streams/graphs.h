@@ -1,6 +1,6 @@
 // Stream capture and graphs. Work submitted to a capturing stream is recorded. It runs when the
 // graph is launched, in an order that is random within what streams and events allow. A forbidden
-// call returns CUDA's error and invalidates the capture; where CUDA's documents are ambiguous, the
+// call returns CUDA's error and invalidates the capture. If CUDA's documents are ambiguous, the
 // call counts as forbidden.
 #pragma once
 
@@ -48,7 +48,7 @@ cudaGraph_t end_capture(const CapturePlace& origin, cudaError_t& status);
 // Checks a call that a thread must not make while streams are being captured, by the thread's mode.
 // Returns success, or cudaErrorStreamCaptureUnsupported after invalidating the captures.
 cudaError_t check_unsafe_call();
-// The same for a call that waits for the whole device, in any thread.
+// Does the same for a call that waits for the whole device, in any thread.
 cudaError_t check_wait_for_device(int device);
 cudaStreamCaptureMode exchange_capture_mode(cudaStreamCaptureMode mode);
 // Invalidates the capture because of a call that conflicts with it.

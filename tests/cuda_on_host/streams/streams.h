@@ -24,8 +24,8 @@ void destroy_event(cudaEvent_t event);
 void record(cudaEvent_t event, cudaStream_t stream);
 void wait_for_event(cudaStream_t stream, cudaEvent_t event);
 
-// Whether work submitted to the stream is being recorded, and the position of the stream or of an
-// event recorded there. An event in a capture has no time and is never done.
+// Returns the position of a stream, or of a recorded event, in the capture that records its work,
+// if any. An event in a capture has no time and is never done.
 CapturePlace& place_of(cudaStream_t stream);
 CapturePlace& place_of(cudaEvent_t event);
 // Returns whether it was recorded at all.

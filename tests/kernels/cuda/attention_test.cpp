@@ -163,12 +163,11 @@ void check_gaps(const Plain& got) {
   CHECK(*expected.bytes == *got.bytes);
 }
 
-// In tiles, four roundings to 16 bits lie between the inputs and a gradient: of probabilities, of
-// out (from which slopes are computed), of slopes and of the result. Each moves a result by at most
-// the unit roundoff times the sum of its terms' magnitudes; for the largest result that is about
-// its own size. These cases reach 0.95 roundoffs in out, 1.5 in dv, 2.8 in dq and dk. A score is a
-// sum of up to 128 products in f32 or f64; log_sum and everything derived from it are no more exact
-// than that.
+// In tiles, a gradient has four roundings to 16 bits: of probabilities, of out (from which slopes
+// are computed), of slopes and of the result. Each moves a result by at most the unit roundoff
+// times the sum of its terms' magnitudes; for the largest result that is about its own size. These
+// cases reach 0.95 roundoffs in out, 1.5 in dv, 2.8 in dq and dk. A score is a sum of up to 128
+// products in f32 or f64; log_sum and everything derived from it are no more exact than that.
 double most_difference(const Case& c, size_t result) {
   const double of_sums = 128 * (c.dtype == DType::f64 ? 0x1p-53 : 0x1p-24);
   if (result == 1) return of_sums;

@@ -111,7 +111,7 @@ inline Plain unwritten(DType dtype, const Index& shape) {
   return tensor;
 }
 
-// The same with one output.
+// Does the same with one output.
 template <class Kernel>
 void compare(const Plain& output, const std::vector<Plain>& inputs, Kernel&& kernel,
              std::optional<DType> computed = {}, double magnitude = 0.1) {

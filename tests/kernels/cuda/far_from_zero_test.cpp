@@ -9,7 +9,7 @@ namespace {
 
 using Views = std::vector<View>;
 
-// A constant, plus whole spacings of f32 near it where `spread`.
+// Returns a constant; with `spread` plus whole spacings of f32 near it.
 Plain far_numbers(const Index& shape, bool spread) {
   const Plain x = zeros(DType::f32, shape);
   std::mt19937 generator(3);
@@ -20,7 +20,7 @@ Plain far_numbers(const Index& shape, bool spread) {
   return x;
 }
 
-// As small as the numbers' spread: the gradient of x is then as large as y.
+// Returns a gradient as small as the numbers' spread: the gradient of x is then as large as y.
 Plain small_gradient(const Index& shape) {
   const Plain g = random(DType::f32, shape, 2);
   for_each_index(shape, [&](const Index& at) { g.set(at, g.at(at) * 0x1p-13); });

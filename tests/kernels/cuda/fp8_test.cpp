@@ -86,8 +86,8 @@ struct DrawnCodes {
 };
 
 // The values are exact and sums are of one order of magnitude, so only one rounding remains.
-// Hopper's matrix units keep some 14 bits of a sum until it is promoted, which happens rarely at
-// these sizes: there a sum may be off by 1e-2.
+// Hopper's matrix units keep some 14 bits of a sum until they promote it, which is rare at these
+// sizes. There a sum may be off by 1e-2.
 double magnitude_of_sums(DType dtype) {
   if (gpus_are_played()) return dtype == DType::f32 ? 10 : 0.01;
   return dtype == DType::f32 ? 2500 : dtype == DType::f16 ? 10 : 1.3;

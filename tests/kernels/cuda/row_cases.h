@@ -1,5 +1,5 @@
-// Matrices for tests of row kernels: every number of columns at which the partition of rows
-// changes, every dtype, and random numbers of rows and start offsets.
+// Matrices for tests of row kernels: all numbers of columns at which the partition of rows changes,
+// all dtypes, and random numbers of rows and start offsets.
 #pragma once
 
 #include "tests/kernels/cuda/compare.h"
@@ -11,7 +11,7 @@ struct RowCase {
   int64_t offset;      // elements before the first row, which may make it misaligned
   DType dtype, other;  // of x; random: of results and of second operands
   DType parameters;    // f32 or x's dtype
-  bool absent;         // leave out the optional tensors
+  bool absent;         // omits the optional tensors
   uint32_t seed;
 
   // Return tensors with this many elements; elements before the first row are never written.

@@ -17,7 +17,7 @@ void compare_softmax(const RowCase& one, const Plain& x, bool logarithm,
       computed);
 }
 
-// Its sums over g have one term of size 1 per column.
+// The sums over g have one term of size 1 per column.
 void compare_softmax_backward(const RowCase& one, bool logarithm) {
   compare(
       one.result(one.other), {one.drawn(one.other, 1), one.drawn(one.dtype, 2)},

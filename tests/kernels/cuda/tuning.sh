@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# BOOSTER_TUNE_PRODUCTS and BOOSTER_TUNED_PRODUCTS, from process to process: the library's estimates
-# are wrong here (CUDA_ON_HOST_CUBLAS=estimates): the fastest that can be run is algorithm 2; the
-# last one, 3, cannot.
+# Checks BOOSTER_TUNE_PRODUCTS and BOOSTER_TUNED_PRODUCTS over several processes. The library's
+# estimates are wrong here (CUDA_ON_HOST_CUBLAS=estimates): algorithm 2 is the fastest that runs;
+# algorithm 3, the last one, does not run.
 # usage: tuning.sh PROGRAM
 set -euo pipefail
 program=$1
@@ -12,13 +12,13 @@ export CUDA_ON_HOST_CUBLAS=estimates XDG_CACHE_HOME=$work/cache
 
 fail() { echo "tuning: $*" >&2 && exit 1; }
 cases='GPU: batches of products and linear layers*'
-run() {  # [VARIABLE=VALUE...]: some products; what is said goes to $work/said
+run() {  # [VARIABLE=VALUE...]: runs some products; messages go to $work/said
   env "$@" "$program" "-tc=$cases" < /dev/null > "$work/said" 2>&1
 }
 said() { grep -q "$1" "$work/said" || { cat "$work/said" && fail "did not say: $1"; }; }
 silent() { ! grep -q 'booster: ' "$work/said" || { cat "$work/said" && fail "spoke"; }; }
 choices() { sed '1,2d; /^end /d; s/ .*//' "$1" | sort | uniq -c | sed 's/^ *//'; }
-seal() {  # FILE: ends it with the right sum
+seal() {  # FILE: appends the correct checksum
   local sum=$((0xCBF29CE484222325)) byte
   for byte in $(od -An -v -tu1 "$1"); do sum=$(((sum ^ byte) * 0x100000001B3)); done
   printf 'end %016x\n' "$sum" >> "$1"
@@ -49,18 +49,18 @@ wait "$other"
 cmp "$file" "$work/first" || fail "two processes at once leave another file"
 [[ $(ls "${file%/*}") == "${file##*/}"$'\n'"${file##*/}.lock" ]] || fail "leaves $(ls "${file%/*}")"
 
-# What the file says is done, without a look at the time; 3 cannot be, and others take its place.
+# The program obeys the file without timing. Algorithm 3 does not run, so others replace it.
 head -n -1 "$work/first" | sed '3,$s/^2 /3 /' > "$file"
 seal "$file"
 cp "$file" "$work/refused"
 run BOOSTER_TUNE_PRODUCTS=1
-said 'refuses a way to compute a product'
+said 'refuses an algorithm that it has proposed'
 run BOOSTER_TUNED_PRODUCTS="$work/refused" WORLD_SIZE=2
-said 'refuses a way to compute a product'
+said 'refuses an algorithm that it has proposed'
 run BOOSTER_TUNED_PRODUCTS="$work/first" WORLD_SIZE=2
 silent
 
-# A number that the library has no algorithm for, and a file that is damaged.
+# A number without an algorithm, and a damaged file.
 head -n -1 "$work/first" | sed '3,$s/^2 /99 /' > "$file"
 seal "$file"
 run BOOSTER_TUNE_PRODUCTS=1
@@ -80,7 +80,7 @@ seal "$work/another"
 ! run BOOSTER_TUNED_PRODUCTS="$work/another" || fail "takes the choices for another GPU"
 said 'it has another subject; got another GPU, .* want CUDA on the host, '
 
-# Ranks could choose differently; no folder to write to.
+# Several ranks, which could choose differently; and no folder to write to.
 rm -r "$XDG_CACHE_HOME"
 run BOOSTER_TUNE_PRODUCTS=1 WORLD_SIZE=2
 said 'got several ranks, which do not time products'
@@ -89,6 +89,6 @@ run BOOSTER_TUNE_PRODUCTS=1 XDG_CACHE_HOME="$work/first"
 said 'cannot keep the algorithms'
 (($(grep -c 'not kept' "$work/said") == 1)) || fail "says it more than once"
 
-# Numbers are those of products that nobody times, also where something is added to what is there.
+# The results equal those of untimed products, also for products that add to their output.
 cases='GPU: drawn products agree*'
 run BOOSTER_TUNE_PRODUCTS=1 CUDA_ON_HOST_CUBLAS= || { cat "$work/said" && fail "other numbers"; }

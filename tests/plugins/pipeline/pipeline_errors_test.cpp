@@ -107,7 +107,8 @@ TEST_CASE("rank: other batches" * doctest::skip()) {
                                                train_once(booster, boosted, 4);
                                                train_once(booster, boosted, 4 + 2 * world.rank);
                                              });
-  if (world.rank == 1) says(text, "stages run different work");
+  if (world.rank == 1)
+    says(text, "stages run different work");
   else says(text, "rank 1");
 }
 TEST_CASE("stages that are given different batches are told, and none waits for ever") {

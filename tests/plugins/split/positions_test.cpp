@@ -168,8 +168,7 @@ TEST_CASE("rank: positions not asked for" * doctest::skip()) {
   const auto refusal = [](Positions positions) {
     return trained_as_one(positions, sharing("ring_attn"));
   };
-  CHECK(contains(refusal(Positions::counted),
-                 "called arange with this rank's number of tokens"));
+  CHECK(contains(refusal(Positions::counted), "called arange with this rank's number of tokens"));
   const std::string table = refusal(Positions::table);
   CHECK(contains(table, "0.0.attn.table, a buffer of a module within sequence_blocks"));
   CHECK(contains(table, "first_token(tokens)"));

@@ -41,7 +41,7 @@ TEST_CASE("inspect shows where the ranks of a group parted") {
   CHECK(shown.says("group world, which is complete up to call 4\n"));
   CHECK(shown.says("rank 0: call 5, all_reduce of 40 bf16: failed; 0 calls after it"));
   CHECK(shown.says("rank 1: call 5, barrier: running; 1 calls after it"));
-  CHECK(shown.says("rank 2: has not come further than call 4, all_reduce of 40 bf16"));
+  CHECK(shown.says("rank 2: got to call 4, all_reduce of 40 bf16"));
   CHECK(shown.says("group world.0_1-0\n"));
 }
 

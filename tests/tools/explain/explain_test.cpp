@@ -291,7 +291,7 @@ TEST_CASE("what does not exist is an error with the nearest name") {
   wrong({.op = "softmax", .dtypes = {"f16"}, .strategy = "fp16_apex", .level = "O4"},
         "want one of O0, O1, O2, O3");
   wrong({.op = "softmax", .dtypes = {"f16"}, .strategy = "fp16", .level = "O1"}, "has no levels");
-  wrong({.op = "softmax", .dtypes = {"f16"}, .strategy = "mine"}, "stands in its policy()");
+  wrong({.op = "softmax", .dtypes = {"f16"}, .strategy = "mine"}, "defines its casts in policy()");
   wrong({.op = "mm", .dtypes = {"f16"}, .strategy = "bf16", .settings = {{"style", "casts"}}},
         "did you mean cast?");
   wrong({.op = "softmax", .dtypes = {"f16"}, .strategy = "fp16", .device = "tpu"}, "cuda, cpu");

@@ -75,7 +75,7 @@ TEST_CASE("booster plan prints a plan, writes the config of the best, and refuse
       plan("--gpu h200 --nodes 2 --gpus-per-node 4 --json --set optimizer.name=sgd --write '" +
            best + "'");
   REQUIRE_MESSAGE(found.code == 0, found.output);
-  CHECK(found.says("device: auto, which is the CPU; want --set device=cuda"));
+  CHECK(found.says("device: the config trains on the CPU; got auto, want --set device=cuda"));
   const auto said = nlohmann::json::parse(found.output.substr(0, found.output.find('\n')));
   CHECK(said["own"]["layout"] == "data 8");
   CHECK(said["all"].size() > 10);

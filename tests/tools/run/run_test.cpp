@@ -209,7 +209,7 @@ TEST_CASE("usage errors end with code 2 and say what is wanted") {
   std::ofstream(folder / "data.txt") << "x";
   check_usage({}, "no program given");
   check_usage({"--nproc_per_node", "0", "true"},
-              "--nproc_per_node: want a number from 1 to 4096; got '0'");
+              "--nproc_per_node: out of range; got '0', want a number from 1 to 4096");
   check_usage({"--nproc_per_node", "two", "true"}, "got 'two'");
   check_usage({"--nproc_per_nod", "2", "true"}, "did you mean --nproc_per_node?");
   check_usage({"--nproc_per_node"}, "booster run: --nproc_per_node needs a value");
@@ -218,16 +218,17 @@ TEST_CASE("usage errors end with code 2 and say what is wanted") {
   check_usage({"--log_dir=", "true"}, "--log_dir needs a value; got an empty one");
   check_usage({"/bin/nosuchprogram"}, "no such program; got '/bin/nosuchprogram'");
   check_usage({"/bin/slep"}, "did you mean /bin/sleep?");
-  check_usage({"nosuchprogramanywhere"}, "no program 'nosuchprogramanywhere' along PATH");
-  check_usage({folder.path()}, "is a folder");
-  check_usage({folder / "data.txt"}, "is not executable");
+  check_usage({"nosuchprogramanywhere"}, "no such program in PATH; got 'nosuchprogramanywhere'");
+  check_usage({folder.path()}, "not a program; got the folder");
+  check_usage({folder / "data.txt"}, "not executable; got");
   check_usage({"--nnodes", "2", "--node_rank", "2", "true"},
-              "--node_rank: want less than --nnodes = 2; got 2");
+              "--node_rank: out of range; got 2, want less than --nnodes = 2");
   check_usage({"--first_rank", "3", "--world_size", "4", "--nproc_per_node", "2", "true"},
-              "--first_rank: want at most 2, as --nproc_per_node = 2 of --world_size = 4 are here; "
-              "got 3");
-  check_usage({"--nnodes", "2", "true"}, "--master_addr: is not set");
-  check_usage({"--env", "1X=2", "true"}, "--env: want NAME or NAME=VALUE");
+              "--first_rank: too large; got 3, want at most 2 for --nproc_per_node = 2 of "
+              "--world_size = 4");
+  check_usage({"--nnodes", "2", "true"}, "--master_addr: not set");
+  check_usage({"--env", "1X=2", "true"},
+              "--env: not a variable; got '1X=2', want NAME or NAME=VALUE");
   check_usage({"--env", "NOT_SET_ANYWHERE", "true"}, "NOT_SET_ANYWHERE is not set");
   CHECK(run({"--help"}).code == 0);
 }
@@ -275,7 +276,7 @@ TEST_CASE("a hostfile is read, filtered and checked") {
   options.exclude = "";
   std::ofstream(options.hostfile) << "node0\nnode0\n";
   CHECK_THROWS_WITH_AS(hosts_of(options),
-                       (options.hostfile + ":2: the host node0 comes twice").c_str(), Error);
+                       (options.hostfile + ":2: duplicate host; got node0 twice").c_str(), Error);
   for (const char* word : {"slots=0", "slots=x", "slots=", "slots=9999999999", "port=65536",
                            "port=-1", "port=22x", "max_slots=4", "slots"}) {
     CAPTURE(word);
@@ -287,7 +288,8 @@ TEST_CASE("a hostfile is read, filtered and checked") {
                          Error);
   }
   std::ofstream(options.hostfile) << "node0 slots=2 port=22 slots=3\n";
-  CHECK_THROWS_WITH_AS(hosts_of(options), (options.hostfile + ":1: slots= comes twice").c_str(),
+  CHECK_THROWS_WITH_AS(hosts_of(options),
+                       (options.hostfile + ":1: duplicate attribute; got slots= twice").c_str(),
                        Error);
 }
 

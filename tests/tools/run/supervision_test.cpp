@@ -229,8 +229,8 @@ TEST_CASE("output that cannot be written is dropped and that is told; the ranks 
                         [] { dup2(open("/dev/full", O_WRONLY), STDOUT_FILENO); });
   CHECK(full.code == 0);
   CHECK(full.err ==
-        "booster run: standard output: cannot be written: No space left on device; it is dropped, "
-        "the ranks go on\n");
+        "booster run: standard output: cannot be written: No space left on device; dropping it, "
+        "the ranks continue\n");
   const TemporaryFolder folder;
   const auto log = run({"--log_dir", folder.path(), "sh", "-c", "yes | head -c 200000; exit 0"},
                        [] {
@@ -239,7 +239,8 @@ TEST_CASE("output that cannot be written is dropped and that is told; the ranks 
                          setrlimit(RLIMIT_FSIZE, &limit);
                        });
   CHECK(log.code == 0);
-  CHECK(contains(log.out + log.err, "rank-0.log: File too large; it ends here, the ranks go on"));
+  CHECK(contains(log.out + log.err,
+                 "rank-0.log: File too large; the log ends here, the ranks continue"));
 }
 
 TEST_CASE("the death of the process that guards the ranks fails nothing and leaves nothing") {

@@ -25,7 +25,7 @@ constexpr KnownChart known[] = {
     {"Images per second", "images_per_s", "", ""},
     {"Tokens per second", "tokens_per_s", "", ""},
 };
-// Keys of a line that are not curves.
+// Returns the keys of a line that are not curves.
 const std::set<std::string> no_curves = {"step", "epoch", "skipped"};
 
 // Returns the keys of values that programs add to the known ones.

@@ -39,7 +39,7 @@ std::string thumbnail(const Json& image) {
 std::string figure(const Json& image) {
   const std::string jpeg = thumbnail(image);
   return fmt::format(
-      "<figure class=\"card\">{}<figcaption><b>{}</b> taken for <b>{}</b> "
+      "<figure class=\"card\">{}<figcaption><b>{}</b> predicted as <b>{}</b> "
       "<small>({})</small><br><small>loss {}<br>{}</small></figcaption></figure>\n",
       jpeg.empty() ? "<div class=\"none\">no picture</div>"
                    : fmt::format("<img alt=\"\" src=\"data:image/jpeg;base64,{}\">", jpeg),

@@ -57,7 +57,7 @@ std::string seconds_of(const RunFolder& run) {
   return seconds < 120 ? fmt::format("{:.1f} s", seconds) : fmt::format("{:.0f} min", seconds / 60);
 }
 
-// The first twelve digits suffice; the suffix shows that files were changed.
+// Keeps the first twelve digits, and the suffix that shows changed files.
 std::string revision_of(const RunFolder& run) {
   const Json& revision = part_of(run.record, {"git", "folder"});
   if (!revision.is_string()) return "";

@@ -74,7 +74,7 @@ std::string profile(const RunFolder& run) {
   std::string text = "<h4>Profiled steps</h4>\n" + bar(phases, "ms") +
                      markup_table({"kernel", "dtype", "calls", "ms", "% of kernels"}, rows);
   if (trace.left_out > 0)
-    text += fmt::format("<p>{} events of trace.json could not be read.</p>\n", trace.left_out);
+    text += fmt::format("<p>{} unreadable events in trace.json.</p>\n", trace.left_out);
   return text;
 }
 
