@@ -49,7 +49,7 @@ struct Iteration {
   int64_t steps = 0;                          // steps so far, of all optimizers
   bool statistics_noted = false;              // reported frozen batch norms (frozen_statistics.h)
   std::shared_ptr<const BatchWeight> weight;  // of the current passes' batch
-  int no_sync = 0;  // guards alive: gradients of the coming backward passes stay local
+  int no_sync = 0;  // living guards: gradients of the next backward passes stay local
   OneThread thread{"booster: the boosted", "what was boosted with it", "a model"};
   std::unique_ptr<JoinedMean> joined;  // null: each batch's loss is a mean of its own
 

@@ -8,8 +8,8 @@
 
 namespace booster {
 
-// Gives the leaf's gradient fixed memory (a slice of a communication bucket): the first gradient of
-// a step is written there, later ones are added to it.
+// Gives the leaf's gradient fixed memory, such as a slice of a communication bucket. The first
+// gradient of a step is written there, later ones are added.
 void set_grad_buffer(const Tensor& leaf, Tensor buffer);
 // Keeps the gradient of a 16-bit leaf in f32, so that several passes accumulate in f32. Call it
 // before set_grad_buffer.

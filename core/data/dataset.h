@@ -101,7 +101,7 @@ class Dataset {
                                RandomStream& random) const {
     return load(index, random);
   }
-  // Kept in checkpoints, which resume only on data of the same identity.
+  // Returns the identity that checkpoints keep. They resume only on data of the same identity.
   virtual DatasetIdentity identity() const { return {.samples = size()}; }
 };
 

@@ -73,12 +73,13 @@ class Group {
   // data = reduction of all ranks' data.
   Work all_reduce_async(const Buffer& data, CollectiveOp reduction = CollectiveOp::sum) const;
   Work all_reduce_async(const Buffer& data, CollectiveOp reduction, OperationTag tag) const;
-  // data = the root's data.
+  // Sets data to the root's data.
   Work broadcast_async(const Buffer& data, int root = 0) const;
-  // out = all ranks' `in`, concatenated; out.count == size() * in.count.
+  // Sets `out` to all ranks' `in`, concatenated; out.count == size() * in.count.
   Work all_gather_async(const Buffer& out, const Buffer& in) const;
   Work all_gather_async(const Buffer& out, const Buffer& in, OperationTag tag) const;
-  // out = this rank's part of the reduction of all ranks' `in`; in.count == size() * out.count.
+  // Sets `out` to this rank's part of the reduction of all ranks' `in`; in.count == size() *
+  // out.count.
   Work reduce_scatter_async(const Buffer& out, const Buffer& in,
                             CollectiveOp reduction = CollectiveOp::sum) const;
   Work reduce_scatter_async(const Buffer& out, const Buffer& in, CollectiveOp reduction,

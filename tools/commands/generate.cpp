@@ -28,7 +28,7 @@ DType dtype_named(const std::string& name) {
   fail("generate: --dtype; got {}{}", name, legal_names(name, {"fp32", "bf16", "fp16"}));
 }
 
-// Prints a text while it grows, and finds where it ends.
+// Prints a text while the model writes it, and finds its end.
 class Printer {
  public:
   Printer(const Tokenizer& tokenizer, const std::vector<std::string>& stops)

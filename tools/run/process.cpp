@@ -144,7 +144,7 @@ std::optional<Place> take_or_remove(const std::string& folder) try {
   throw;
 }
 
-// The keeper process: it sends the name of its folder, reads process groups from the pipe, and
+// Runs the keeper process: it sends the name of its folder, reads process groups from the pipe, and
 // cleans up when the pipe closes.
 [[noreturn]] void keep(int groups_from, int name_to) try {
   umask(077);  // the user's could keep itself out of the folder

@@ -260,7 +260,7 @@ bool Supervisor::stop(Member& member, int signal_number) {
   if (input < 0) return true;
   const bool says_why = outcome_.interrupted || write(input, &others_failed, 1) == 1;
   close(input);
-  if (!says_why) kill(-member.process.pid, signal_number);  // no one reads there any more
+  if (!says_why) kill(-member.process.pid, signal_number);  // the reader is gone
   return true;
 }
 

@@ -65,7 +65,7 @@ LRScheduler::LRScheduler(Optimizer optimizer, std::unique_ptr<Schedule> schedule
 
 void LRScheduler::step() {
   check(!body_.in("lr_scheduler.step").schedule->wants_metric(),
-        "{}: step wants a metric; got none, want scheduler.step(loss), say", name());
+        "{}: step needs a metric; got none, want a call such as scheduler.step(loss)", name());
   body_->follow_groups();
   body_->apply(body_->step + 1);
 }

@@ -21,8 +21,8 @@ enum class FrameKind : uint8_t {
   get,        // rank: key
   value,      // store: key, value
   joined,     // store: rank, process
-  left,       // store: rank, why ("" if it has simply ended)
-  failed,     // both: why a rank gives up; the store forwards the first
+  left,       // store: rank, reason ("" if it ended normally)
+  failed,     // both: why a rank fails; the store forwards the first
   alive,      // both: a sign of life
   absent      // store: key without a value so far; the value follows once a rank puts it
 };

@@ -49,7 +49,7 @@ class Socket {
   bool write_all(std::string_view bytes, std::chrono::milliseconds limit) const;
   // Tells the other side that nothing more comes; it can still send.
   void end_sending() const;
-  // The own address, and whether both ends are on this machine's loopback.
+  // Returns this end's address, and whether both ends are on this machine's loopback.
   std::string own_address() const;
   bool is_loopback() const;
 

@@ -44,7 +44,7 @@ StoreRendezvous::StoreRendezvous(Endpoint endpoint, int rank, int size, std::str
     const kernels::BlockedSignals guard;
     listener_ = std::thread([this] { listen(); });
   }
-  // A failed program ends this way: what it reported must still reach the others.
+  // A failed program ends this way; its reports must still reach the others.
   at_quick_exit_.emplace([this] { leave(milliseconds(0)); });
 }
 
@@ -247,8 +247,7 @@ std::string StoreRendezvous::get(const std::string& key, const std::vector<int>&
   // A rank may have put the value before it left: the store's answer comes first.
   const auto never_comes = [&] { return absent_.contains(key) && lost_of(ranks); };
   if (!wait_until(ranks, is_there, never_comes, [&] { return key; }))
-    fail_run("rendezvous: a rank did not announce '{}' within {:g} s", key,
-             seconds(group_timeout()));
+    fail_run("rendezvous: no rank published '{}' within {:g} s", key, seconds(group_timeout()));
   std::lock_guard lock(mutex_);
   return values_.at(key);
 }

@@ -1,4 +1,4 @@
-// Checkpoints of several ranks: one writes, one chooses, and all know the outcome.
+// Checkpoints of several ranks: one writes, one chooses, and all get the result.
 #include "platform/files/atomic_file.h"
 #include "platform/files/file.h"
 #include "tests/booster/checkpoint/shared_root.h"

@@ -1,6 +1,6 @@
 // A training that moves between layouts (plugin, number of ranks, batch size) equals a training of
-// one process on the same batches. Its state right after a resume is bitwise equal to what was
-// saved.
+// one process on the same batches. Its state right after a resume is bitwise equal to the saved
+// state.
 #include "booster/checkpoint/safetensors/safetensors.h"
 #include "tests/booster/checkpoint/layout_legs.h"
 #include "tests/booster/checkpoint/newest.h"

@@ -1,5 +1,5 @@
-// Diagnose: what it counts, where it finds the first bad value, and that it reports nothing about a
-// healthy training.
+// Diagnose: its counts, where it finds the first bad value, and its silence about a healthy
+// training.
 #include "core/autograd/observer.h"
 #include "examples/vit_caltech101/program_config.h"
 #include "tests/booster/numerics/diagnosed.h"
