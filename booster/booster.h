@@ -39,6 +39,7 @@
 #include "booster/profile/profiler.h"
 #include "booster/report/run_files.h"
 #include "booster/training/boosted.h"
+#include "booster/training/boosted_generate.h"
 #include "booster/training/layer_decay.h"
 #include "booster/training/metrics.h"
 #include "core/autograd/backward.h"
