@@ -39,6 +39,7 @@
 #include "booster/profile/profiler.h"
 #include "booster/report/run_files.h"
 #include "booster/training/boosted.h"
+#include "booster/training/boosted_generate.h"
 #include "core/autograd/backward.h"
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"

@@ -1,7 +1,7 @@
 """The work of build/benchmarks/NAME in PyTorch: `torch_peer.py NAME [options] [--json]`.
 
-Same options, same fields; eager mode, or --compile. Needs torch, and timm for vit_step, transformers for llama_step, torchvision and Pillow for
-loader. bound_gflops is that of PyTorch's own matmul.
+Same options, same fields; eager mode, or --compile. Needs torch, and timm for vit_step, transformers for llama_step and generation,
+torchvision and Pillow for loader. bound_gflops is that of PyTorch's own matmul.
 """
 
 import argparse
@@ -313,6 +313,53 @@ def op_overhead(options):
     return fields
 
 
+# --- generation by transformers
+
+
+def generation(options):
+    from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers.generation.streamers import BaseStreamer
+
+    class Times(BaseStreamer):
+        """Of the prompt and of each new token; streamers take only one text."""
+
+        def __init__(self):
+            self.times = []
+
+        def put(self, value):
+            self.times.append(time.perf_counter())
+
+        def end(self):
+            pass
+
+    config = LlamaConfig(vocab_size=32000, hidden_size=options.width, intermediate_size=options.width // 3 * 8,
+                         num_hidden_layers=options.layers, num_attention_heads=options.width // 64)
+    model = LlamaForCausalLM(config).eval().to(DTYPES[options.precision])
+    ids = torch.tensor([[100 * i + j for j in range(options.prompt)] for i in range(options.batch)])
+
+    def run(tokens, streamer=None):
+        model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=tokens, min_new_tokens=tokens,
+                       pad_token_id=0, streamer=streamer)
+
+    def seconds_of():
+        if options.batch == 1:
+            streamer = Times()
+            run(options.tokens, streamer)
+            return (streamer.times[-1] - streamer.times[1]) / (options.tokens - 1)
+        start = time.perf_counter()
+        run(1)
+        middle = time.perf_counter()
+        run(options.tokens)
+        return (time.perf_counter() - middle - (middle - start)) / (options.tokens - 1)
+
+    seconds_of()
+    seconds = sorted(seconds_of() for _ in range(options.steps))
+    fields = result(options, f"llama {options.layers} x {options.width}, batch {options.batch}, {options.precision}", seconds)
+    read = sum(p.numel() * p.element_size() for name, p in model.named_parameters() if "embed_tokens" not in name)
+    fields.update(tokens_per_s=options.batch / fields["seconds"], gbytes_per_s=1e-9 * read / fields["seconds"])
+    return fields
+
+
 # --- reductions, as in ../reductions.cpp
 
 LAYOUTS = {
@@ -440,6 +487,7 @@ OPTIONS = {
     conv_stack: {"model": "resnet20", "batch": 128, "device": "cpu", "precision": "fp32", "optimizer": "sgd_momentum",
                  "compile": False, "steps": 10},
     optimizer_step: {"optimizer": "sgd", "parameters": "vit_base", "steps": 20},
+    generation: {"layers": 12, "width": 768, "batch": 1, "tokens": 128, "prompt": 8, "precision": "fp32", "steps": 5},
     op_overhead: {"op": "matmul", "size": 8, "no-tape": False, "steps": 200},
     reductions: {"only": "", "steps": 50},
     matmul_bound: {"dtype": "all", "steps": 5},

@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <numeric>
 
 namespace booster {
 namespace {
@@ -20,8 +18,8 @@ void check_options(const TokenTexts& prompts, const GenerateOptions& options) {
           "token that begins texts");
   check(options.max_new_tokens >= 0, "generate: max_new_tokens; got {}, want 0 or more",
         options.max_new_tokens);
-  check(options.temperature > 0,
-        "generate: temperature; got {}, want more than 0 (sample = false "
+  check(options.temperature > 0 && std::isfinite(options.temperature),
+        "generate: temperature; got {}, want a finite number above 0 (sample = false "
         "takes the most likely token)",
         options.temperature);
   check(options.top_k >= 0, "generate: top_k; got {}, want 0 or more", options.top_k);
@@ -46,35 +44,65 @@ struct Choice {
   double weight;  // not normalised
 };
 
-// The tokens that may be drawn, likeliest first.
-std::vector<Choice> choices_of(const std::vector<float>& scores, const GenerateOptions& options) {
-  std::vector<int32_t> order(scores.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto likelier = [&](int32_t a, int32_t b) {
-    const float x = scores[static_cast<size_t>(a)], y = scores[static_cast<size_t>(b)];
-    return x != y ? x > y : a < b;
-  };
-  const size_t kept =
-      options.top_k > 0 ? std::min(order.size(), static_cast<size_t>(options.top_k)) : order.size();
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept), order.end(),
-                    likelier);
-  order.resize(kept);
-  const double most = scores[static_cast<size_t>(order[0])];
-  std::vector<Choice> choices;
-  double all = 0;
-  for (const int32_t token : order) {
-    const double score = scores[static_cast<size_t>(token)];
-    choices.push_back({token, std::exp((score - most) / options.temperature)});
-    all += choices.back().weight;
+struct ByScore {
+  bool operator()(const Choice& a, const Choice& b) const {
+    return a.weight != b.weight ? a.weight > b.weight : a.token < b.token;
   }
+};
+
+double sum_of(const std::vector<Choice>& choices) {
   double sum = 0;
-  for (size_t i = 0; i < choices.size(); ++i) {
-    sum += choices[i].weight;
-    if (sum < options.top_p * all) continue;
-    choices.resize(i + 1);
-    break;
+  for (const Choice& choice : choices) sum += choice.weight;
+  return sum;
+}
+
+// Keeps the k likeliest and those that are as likely as the last of them.
+void keep_top_k(std::vector<Choice>& choices, int64_t k) {
+  const auto kept = static_cast<size_t>(k);
+  if (kept == 0 || kept >= choices.size()) return;
+  std::nth_element(choices.begin(), choices.begin() + static_cast<std::ptrdiff_t>(kept - 1),
+                   choices.end(), ByScore());
+  const double least = choices[kept - 1].weight;
+  std::erase_if(choices, [&](const Choice& choice) { return choice.weight < least; });
+}
+
+// Keeps the fewest of the likeliest whose weights reach the share p of all. They are sorted only as
+// far as needed: few of a vocabulary's tokens are likely.
+void keep_top_p(std::vector<Choice>& choices, double p) {
+  if (p >= 1) return;
+  const double wanted = p * sum_of(choices);
+  double sum = 0;
+  for (size_t sorted = 0, next = 64; sorted < choices.size(); next *= 4) {
+    const size_t end = std::min(next, choices.size());
+    const auto at = [&](size_t i) { return choices.begin() + static_cast<std::ptrdiff_t>(i); };
+    std::partial_sort(at(sorted), at(end), choices.end(), ByScore());
+    for (; sorted < end; ++sorted) {
+      sum += choices[sorted].weight;
+      if (sum >= wanted) return choices.resize(sorted + 1);
+    }
   }
+}
+
+// The tokens that may be drawn, with their weights.
+std::vector<Choice> choices_of(std::span<const float> scores, const GenerateOptions& options) {
+  const float most = *std::ranges::max_element(scores);
+  check(std::isfinite(most), "generate: the model's highest score is {}; want a finite number",
+        most);
+  // By scores first: different ones may have the same weight, far below the likeliest.
+  std::vector<Choice> choices(scores.size());
+  for (size_t i = 0; i < scores.size(); ++i) choices[i] = {static_cast<int32_t>(i), scores[i]};
+  keep_top_k(choices, options.top_k);
+  for (Choice& choice : choices)
+    choice.weight = std::exp((choice.weight - most) / options.temperature);
+  keep_top_p(choices, options.top_p);
   return choices;
+}
+
+int32_t likeliest(std::span<const float> scores) {
+  size_t best = 0;
+  for (size_t i = 1; i < scores.size(); ++i)
+    if (scores[i] > scores[best]) best = i;
+  return static_cast<int32_t>(best);
 }
 
 // Token ids (texts, tokens), padded on the left by 0.
@@ -97,8 +125,9 @@ Tensor padded(const TokenTexts& prompts, std::vector<int64_t>& starts) {
 // The texts while they grow.
 class Writer {
  public:
-  Writer(const TokenTexts& prompts, const GenerateOptions& options)
-      : options_(options),
+  Writer(const SharedTokenModel& model, const TokenTexts& prompts, const GenerateOptions& options)
+      : model_(model),
+        options_(options),
         generator_(options.seed),
         texts_(prompts),
         results_(prompts.size()),
@@ -110,38 +139,65 @@ class Writer {
 
   // Adds a token to each text that has not ended and returns the next ids (texts, 1).
   Tensor add(const Tensor& logits) {
-    const int64_t vocabulary = logits.size(-1);
+    // Also where they decide nothing: reading gathers logits that ranks hold by columns.
     const auto scores =
         untracked::cast(untracked::contiguous(logits), DType::f32).to_vector<float>();
-    const auto draws = options_.sample ? drawn() : std::vector<double>(texts_.size());
-    std::vector<int64_t> next(texts_.size());
-    for (size_t i = 0; i < texts_.size(); ++i) {
-      if (ended_[i]) continue;
-      const std::span<const float> own(&scores[i * static_cast<size_t>(vocabulary)],
-                                       static_cast<size_t>(vocabulary));
-      const int32_t token = next_token(own, texts_[i], options_, draws[i]);
-      next[i] = token;
-      end_after(i, token);
-    }
+    std::vector<int64_t> steps(2 * texts_.size());
+    if (model_.is_first) choose(scores, steps);
+    if (model_.agree) model_.agree(steps);
+    if (!model_.is_first) follow(steps);
+    std::vector<int64_t> next;
+    for (size_t i = 0; i < texts_.size(); ++i) next.push_back(steps[2 * i]);
     return from_vector(next, {static_cast<int64_t>(next.size()), 1});
   }
 
   TokenTexts take() { return std::move(results_); }
 
  private:
+  static constexpr int64_t failed = -1;  // instead of a token: the first rank throws
+
+  // Each text's token and whether it ends there; 0 and true for a text that has ended.
+  void choose(const std::vector<float>& scores, std::vector<int64_t>& steps) try {
+    const size_t vocabulary = scores.size() / texts_.size();
+    const auto draws = options_.sample ? drawn() : std::vector<double>(texts_.size());
+    for (size_t i = 0; i < texts_.size(); ++i) {
+      if (!ended_[i]) {
+        const std::span<const float> own(&scores[i * vocabulary], vocabulary);
+        const int32_t token = next_token(own, texts_[i], options_, draws[i]);
+        steps[2 * i] = token;
+        ended_[i] = ends_after(i, token);
+      }
+      steps[2 * i + 1] = ended_[i];
+    }
+  } catch (...) {
+    std::ranges::fill(steps, failed);
+    if (model_.agree) model_.agree(steps);
+    throw;
+  }
+
+  void follow(const std::vector<int64_t>& steps) {
+    if (steps[0] == failed)
+      fail_run("generate: the first of the ranks that share the model failed; its error says why");
+    for (size_t i = 0; i < texts_.size(); ++i) {
+      if (!ended_[i]) ends_after(i, static_cast<int32_t>(steps[2 * i]));
+      ended_[i] = steps[2 * i + 1] != 0;
+    }
+  }
+
   std::vector<double> drawn() {
     return uniform({static_cast<int64_t>(texts_.size())}, 0, 1, {DType::f64}, generator_)
         .to_vector<double>();
   }
-  void end_after(size_t i, int32_t token) {
+  bool ends_after(size_t i, int32_t token) {
     texts_[i].push_back(token);
     results_[i].push_back(token);
     const bool stops = std::ranges::find(options_.stop_tokens, token) != options_.stop_tokens.end();
     const bool full = results_[i].size() == static_cast<size_t>(options_.max_new_tokens);
     const bool goes_on = !options_.on_token || options_.on_token(i, token);
-    ended_[i] = stops || full || !goes_on;
+    return stops || full || !goes_on;
   }
 
+  const SharedTokenModel& model_;
   const GenerateOptions& options_;
   Generator generator_;
   TokenTexts texts_, results_;
@@ -152,35 +208,41 @@ class Writer {
 
 int32_t next_token(std::span<const float> scores, std::span<const int32_t> text,
                    const GenerateOptions& options, double draw) {
-  std::vector<float> own(scores.begin(), scores.end());
-  check(std::ranges::all_of(own, [](float x) { return !std::isnan(x); }),
+  check(std::ranges::none_of(scores, [](float x) { return std::isnan(x); }),
         "generate: the model's scores are not numbers (nan)");
-  if (options.repetition_penalty != 1) penalise(own, text, options.repetition_penalty);
-  if (!options.sample)
-    return static_cast<int32_t>(std::max_element(own.begin(), own.end()) - own.begin());
-  const std::vector<Choice> choices = choices_of(own, options);
-  double all = 0;
-  for (const Choice& choice : choices) all += choice.weight;
-  double rest = draw * all;
-  for (const Choice& choice : choices) {
-    rest -= choice.weight;
-    if (rest < 0) return choice.token;
+  std::vector<float> penalised;
+  if (options.repetition_penalty != 1) {
+    penalised.assign(scores.begin(), scores.end());
+    penalise(penalised, text, options.repetition_penalty);
+    scores = penalised;
   }
-  return choices.back().token;
+  if (!options.sample) return likeliest(scores);
+  const std::vector<Choice> choices = choices_of(scores, options);
+  double rest = draw * sum_of(choices);
+  int32_t last = choices.front().token;
+  for (const Choice& choice : choices) {
+    if (choice.weight == 0) continue;
+    last = choice.token;
+    rest -= choice.weight;
+    if (rest < 0) break;
+  }
+  return last;
 }
 
-TokenTexts generate(const TokenModelCall& model, const TokenTexts& prompts,
+TokenTexts generate(const SharedTokenModel& model, const TokenTexts& prompts,
                     const GenerateOptions& options) {
   check_options(prompts, options);
   const NoGradGuard no_grad;
   std::vector<int64_t> starts;
   Tensor ids = padded(prompts, starts);
-  KeyValueCache cache(std::move(starts));
+  // The last token of a text is never read.
+  KeyValueCache cache(std::move(starts),
+                      ids.size(1) + std::max<int64_t>(options.max_new_tokens - 1, 0));
   const CacheScope scope(cache);
-  Writer writer(prompts, options);
+  Writer writer(model, prompts, options);
   while (!writer.done()) {
     const int64_t before = cache.length();
-    const Tensor logits = model(ids);
+    const Tensor logits = model.logits(ids);
     check(cache.length() == before + ids.size(1),
           "generate: the model does not use the key/value cache; want gpt2 or a decoder");
     ids = writer.add(logits);
@@ -188,10 +250,16 @@ TokenTexts generate(const TokenModelCall& model, const TokenTexts& prompts,
   return writer.take();
 }
 
+TokenTexts generate(const TokenModelCall& model, const TokenTexts& prompts,
+                    const GenerateOptions& options) {
+  return generate(SharedTokenModel{.logits = model, .agree = {}}, prompts, options);
+}
+
 TokenTexts generate(const Model& model, const TokenTexts& prompts, const GenerateOptions& options) {
   const Evaluation evaluation(model.module());
   const auto device = model.parameters().at(0).tensor.device();
-  return generate([&](const Tensor& ids) { return model(ids.to(device)); }, prompts, options);
+  const TokenModelCall logits = [&](const Tensor& ids) { return model(ids.to(device)); };
+  return generate(logits, prompts, options);
 }
 
 }  // namespace booster

@@ -1,6 +1,7 @@
 // Matrix product on the CPU: oneDNN for f32, bf16 and (its version 3) f16. A 16-bit dtype that the
 // processor or the library lacks is converted exactly to f32, with one rounding at the end. f64,
-// integers and sizes too small for a library call use the packed loop of matmul_loop.cpp.
+// integers and sizes too small to pay for a library call use the packed loop of matmul_loop.cpp.
+// Few rows, and a matrix times a vector, use few_rows.cpp.
 //
 // oneDNN 2.6.3 takes each input row- or column-major at full speed but the output only row-major. A
 // column-major output would use its reference code, 1000 times slower, so it is computed as out^T =
@@ -249,11 +250,27 @@ void product(View out, View a, View b, const View& bias, double beta) {
   product_by_copy(out, a, b, bias, beta);
 }
 
+// Up to this many rows memory decides the time, and few_rows reads it faster than the library.
+// Shorter sums would be mostly remainders of vectors.
+constexpr int64_t few = 8, shortest_sum = 64;
+
+// Computes out = a b + bias by few_rows if a has few rows and b is column-major, as a linear
+// layer's weight is.
+bool product_of_few(const View& out, const View& a, const View& b, const View& bias) {
+  const bool suits = out.ndim == 2 && a.shape[0] <= few && a.shape[1] >= shortest_sum &&
+                     b.strides[0] == 1 && b.dtype == a.dtype && a.dtype != DType::f64;
+  if (suits) on({}).few_rows(out, a, transposed(b), bias);
+  return suits;
+}
+
 void product_of_any(const View& out, const View& a, const View& b, const View& bias, double beta) {
   if (out.size() == 0) return;
   const int64_t m = out.shape[out.ndim - 2], n = out.columns(), k = a.columns();
   if (a.dtype == DType::f64 || !is_floating(a.dtype) || m * n * k <= small_product)
     return on({}).matmul_loop(out, a, b, bias, beta);
+  if (beta == 0 && product_of_few(out, a, b, bias)) return;
+  if (beta == 0 && !bias.data && product_of_few(transposed(out), transposed(b), transposed(a), {}))
+    return;
   const bool convert_bias = bias.data && (bias.dtype != DType::f32 || bias.strides[0] != 1);
   product(as_batch(out), as_batch(a), as_batch(b),
           convert_bias ? copied(ScratchUse::bias, DType::f32, bias) : bias, beta);

@@ -67,6 +67,7 @@ constexpr FlopRule flop_rules[] = {
     {"conv2d_backward_input", 3, [](Views v) { return convolution_flop(*v[1], *v[2]); }},
     {"conv2d_backward_weight", 3, [](Views v) { return convolution_flop(*v[2], *v[0]); }},
     {"attention", 4, [](Views v) { return attention_flop(*v[2], *v[3]); }},
+    {"attention_few_queries", 3, [](Views v) { return attention_flop(*v[1], *v[2]); }},
     {"attention_backward", 6, [](Views v) { return 2 * attention_flop(*v[4], *v[5]); }},
 };
 

@@ -117,8 +117,9 @@ Tensor Gpt2Transformer::embedded(const Tensor& ids) {
   const KeyValueCache* cache = current_cache();
   const int64_t first = cache ? cache->length() : 0;
   const int64_t end = first + ids.size(1), positions = wpe.weight.size(0);
-  check(end <= positions, "gpt2: more tokens than positions; got {}, want at most {} (n_positions)",
-        end, positions);
+  const int64_t most = cache ? std::max(end, cache->expected()) : end;
+  check(most <= positions,
+        "gpt2: more tokens than positions; got {}, want at most {} (n_positions)", most, positions);
   if (cache) return wte(ids) + wpe(cache->positions(ids.size(1), ids.device()));
   const Tensor documents = current_documents();
   const Tensor places = documents.defined() ? wpe(document_positions(documents))

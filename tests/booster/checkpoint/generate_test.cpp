@@ -9,8 +9,12 @@
 #include "tests/golden_folder.h"
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <map>
 #include <random>
 
 using namespace booster;
@@ -23,6 +27,21 @@ std::string decoder_folder(const std::string& name) {
 
 const std::vector<std::string> generating = {"llama",   "llama_tied", "llama_yarn",
                                              "mistral", "qwen2",      "qwen3"};
+
+nlohmann::json golden_generation() {
+  std::ifstream file(test::golden_folder() + "/decoders/generation.json");
+  return nlohmann::json::parse(file);
+}
+
+// Each token's share of evenly spaced draws.
+std::vector<double> shares(const std::vector<float>& scores, const std::vector<int32_t>& text,
+                           const GenerateOptions& options, int draws) {
+  std::vector<double> counts(scores.size());
+  for (int i = 0; i < draws; ++i)
+    ++counts[static_cast<size_t>(next_token(scores, text, options, (i + 0.5) / draws))];
+  for (double& count : counts) count /= draws;
+  return counts;
+}
 
 std::vector<int32_t> ids_of(const Tensor& row) {
   const auto ids = row.to_vector<int64_t>();
@@ -70,6 +89,52 @@ TEST_CASE("greedy texts are those of Hugging Face") {
   }
 }
 
+TEST_CASE("drawn greedy texts are those of Hugging Face, alone and in batches") {
+  std::map<std::string, Model> models;
+  std::map<std::pair<std::string, double>, std::vector<nlohmann::json>> batches;
+  for (const auto& one : golden_generation().at("texts")) {
+    const std::string name = one.at("model");
+    if (!models.contains(name)) models.emplace(name, from_pretrained(decoder_folder(name)));
+    CAPTURE(name);
+    CAPTURE(one.dump());
+    const double penalty = one.at("repetition_penalty");
+    const auto texts = generate(models.at(name), {one.at("prompt").get<std::vector<int32_t>>()},
+                                {.max_new_tokens = 24, .repetition_penalty = penalty});
+    CHECK(texts[0] == one.at("tokens").get<std::vector<int32_t>>());
+    // Dynamic scaling turns a text by the longest one of its batch.
+    if (name != "llama_dynamic") batches[{name, penalty}].push_back(one);
+  }
+  for (const auto& [key, batch] : batches) {
+    CAPTURE(key.first);
+    TokenTexts prompts, expected;
+    for (const auto& one : batch) {
+      prompts.push_back(one.at("prompt"));
+      expected.push_back(one.at("tokens"));
+    }
+    const GenerateOptions options = {.max_new_tokens = 24, .repetition_penalty = key.second};
+    CHECK(generate(models.at(key.first), prompts, options) == expected);
+  }
+}
+
+TEST_CASE("tokens are drawn from Hugging Face's distributions, ties and limits included") {
+  for (const auto& one : golden_generation().at("distributions")) {
+    CAPTURE(one.dump());
+    const GenerateOptions options = {.sample = true,
+                                     .repetition_penalty = one.at("repetition_penalty"),
+                                     .temperature = one.at("temperature"),
+                                     .top_k = one.at("top_k"),
+                                     .top_p = one.at("top_p")};
+    auto got = shares(one.at("scores"), one.at("text"), options, 1000);
+    std::vector<double> want = one.at("probabilities");
+    // Which of equal scores stays within top_p is not defined: torch's order of them is not.
+    std::ranges::sort(got);
+    std::ranges::sort(want);
+    double worst = 0;
+    for (size_t i = 0; i < want.size(); ++i) worst = std::max(worst, std::abs(got[i] - want[i]));
+    CHECK(worst <= 0.0021);
+  }
+}
+
 TEST_CASE("texts of several prompts are those of each prompt alone, and of no cache") {
   std::vector<Model> models = {small_gpt2()};
   for (const auto& name : generating) models.push_back(from_pretrained(decoder_folder(name)));
@@ -111,12 +176,7 @@ TEST_CASE("draws follow the scores, and a seed repeats them") {
   const std::vector<float> scores = {1, 3, 2, -INFINITY, 0};
   const std::vector<int32_t> text = {1};
   const auto share = [&](const GenerateOptions& options) {
-    std::vector<double> counts(scores.size());
-    constexpr int draws = 20'000;
-    for (int i = 0; i < draws; ++i)
-      ++counts[static_cast<size_t>(next_token(scores, text, options, (i + 0.5) / draws))];
-    for (double& count : counts) count /= draws;
-    return counts;
+    return shares(scores, text, options, 20'000);
   };
   const auto near = [](const std::vector<double>& got, std::vector<double> weights) {
     double sum = 0;
@@ -148,11 +208,39 @@ TEST_CASE("generation leaves the model as it was, and refuses what makes no sens
   CHECK(contains(error_of([&] { generate(model, {{}}); }), "a prompt without tokens"));
   CHECK(contains(error_of([&] { generate(model, TokenTexts{}); }), "no prompt"));
   CHECK(contains(error_of([&] { generate(model, {{1}}, {.temperature = 0}); }), "temperature"));
+  CHECK(contains(error_of([&] { generate(model, {{1}}, {.temperature = INFINITY}); }),
+                 "temperature"));
   CHECK(contains(error_of([&] { generate(model, {{1}}, {.top_p = 1.5}); }), "top_p"));
+  CHECK(contains(error_of([&] { generate(model, {{1}}, {.top_p = 0}); }), "top_p"));
+  CHECK(contains(error_of([&] { generate(model, {{1}}, {.top_k = -1}); }), "top_k"));
+  CHECK(contains(error_of([&] { generate(model, {{1}}, {.repetition_penalty = 0}); }),
+                 "repetition_penalty"));
+  CHECK(contains(error_of([&] { next_token(std::vector<float>{1, NAN}, {}, {}, 0); }), "nan"));
+  CHECK(contains(
+      error_of([&] { next_token(std::vector<float>{-INFINITY}, {}, {.sample = true}, 0); }),
+      "highest score is -inf"));
   CHECK(contains(error_of([&] { generate(model, {{99}}); }), "want 0 to 39"));
   CHECK(contains(error_of([&] { generate(model, {{1}}, {.max_new_tokens = 40}); }),
-                 "more tokens than positions"));
+                 "more tokens than positions; got 40, want at most 32"));
+  CHECK(generate(model, {{1}}, {.max_new_tokens = 32})[0].size() == 32);  // the last is not read
   CHECK(model->training());
   const Model other = Sequential({Embedding(5, 4), Linear(4, 5)});
   CHECK(contains(error_of([&] { generate(other, {{1}}); }), "does not use the key/value cache"));
+}
+
+TEST_CASE("a cache has room for the expected tokens, and layers with a window drop old keys") {
+  const NoGradGuard no_grad;
+  const auto tokens = [](int64_t count) { return zeros({1, 1, count, 4}); };
+  KeyValueCache cache({}, 100);
+  cache.attend(0, tokens(3), tokens(3), tokens(3), 0);
+  CHECK(cache.bytes() == 2 * 100 * 4 * 4);
+  cache.attend(1, tokens(3), tokens(3), tokens(3), 6);
+  cache.advance(3);
+  CHECK(cache.bytes() == 2 * (100 + 12) * 4 * 4);
+  for (int i = 0; i < 60; ++i) {
+    for (const int64_t layer : {0, 1})
+      cache.attend(layer, tokens(1), tokens(1), tokens(1), layer == 0 ? 0 : 6);
+    cache.advance(1);
+  }
+  CHECK(cache.bytes() == 2 * (100 + 12) * 4 * 4);
 }

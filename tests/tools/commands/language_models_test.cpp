@@ -1,6 +1,7 @@
 // `booster tokenize` and `booster generate`, run as a user runs them.
 #include "booster/config/pretrained.h"
 #include "core/nn/generate.h"
+#include "core/nn/models.h"
 #include "core/text/tokenizer.h"
 #include "tests/booster/command.h"
 #include "tests/booster/temporary_folder.h"
@@ -46,6 +47,17 @@ TEST_CASE("generate prints what the model writes, and stops where it is told") {
   const CommandResult stopped = run_booster(call + " --stop " + second);
   CHECK(stopped.output.size() < greedy.output.size());
   CHECK_FALSE(stopped.says(second));
+  // A stop may take several tokens: none of its beginning is printed.
+  const auto decoded = [&](size_t from, size_t to) {
+    return tokenizer.decode(
+        std::vector<int32_t>(texts[0].begin() + static_cast<std::ptrdiff_t>(from),
+                             texts[0].begin() + static_cast<std::ptrdiff_t>(to)));
+  };
+  REQUIRE(texts[0].size() >= 4);
+  const std::string pair = decoded(2, 4);
+  CHECK(run_booster(call + " --stop '" + pair + "'").output ==
+        decoded(0, 4).substr(0, decoded(0, 4).find(pair)) + "\n");
+  CHECK(run_booster(call + " --stop '" + pair + " no'").output == expected);
   const std::string drawn = call + " --temperature 1.5 --top-k 20 --top-p 0.95 --seed 4";
   CHECK(run_booster(drawn).output == run_booster(drawn).output);
   CHECK(run_booster(call + " --dtype bf16").code == 0);
@@ -55,11 +67,51 @@ TEST_CASE("generate says what is wrong with its folder, prompt and options") {
   const TemporaryFolder folder;
   write_model(folder);
   const std::string model = folder.path().string();
-  CHECK(run_booster("generate /no/such --prompt a").says("cannot read"));
+  CHECK(run_booster("generate /no/such --prompt a").says("no such folder; got \"/no/such\""));
+  CHECK(run_booster("generate /no/such --prompt a").code == 1);
   CHECK(run_booster("generate " + model + " --prompt ''").says("has no tokens"));
   CHECK(run_booster("generate " + model + " --prompt w1 --dtype fp31").says("did you mean fp32?"));
-  CHECK(run_booster("generate " + model + " --prompt w1 --top-p 2").says("want in (0, 1]"));
+  CHECK(run_booster("generate " + model + " --prompt w1 --top-p 2 --temperature 1")
+            .says("want in (0, 1]"));
+  CHECK(run_booster("generate " + model + " --prompt w1 --top-k 2").says("want a --temperature"));
+  CHECK(run_booster("generate " + model + " --prompt w1 --temperature -1").says("want 0 or more"));
+  CHECK(run_booster("generate " + model + " --prompt w1 --temperature nan").says("want 0 or more"));
+  CHECK(run_booster("generate " + model + " --prompt w1 --stop ''").says("--stop is empty"));
+  CHECK(run_booster("generate " + model + " --prompt w1 --max-new-tokens -1").code != 0);
+  CHECK(run_booster("generate " + model + " --prompt w1 --beams 4").code == 2);
   CHECK(run_booster("generate " + model).code == 2);
+  // Rotary positions go on; the model has learned 64.
+  const CommandResult beyond =
+      run_booster("generate " + model + " --prompt w1 --max-new-tokens 70");
+  CHECK(beyond.code == 0);
+  CHECK(beyond.says("the text may reach 71 tokens, and the model has learned 64 positions"));
+  std::filesystem::remove(folder / "tokenizer.json");
+  CHECK(run_booster("generate " + model + " --prompt w1").says("holds no tokenizer"));
+}
+
+TEST_CASE("generate refuses a text for which a gpt2 has too few positions before it writes") {
+  const TemporaryFolder folder;
+  write_model(folder);
+  save_pretrained(
+      models::gpt2("gpt2",
+                   {.vocab_size = 40, .n_positions = 8, .n_embd = 8, .n_layer = 1, .n_head = 1}),
+      folder.path());
+  const std::string call = "generate " + folder.path().string() + " --prompt 'w5 w9' --echo";
+  CHECK(run_booster(call + " --max-new-tokens 7").code == 0);
+  const CommandResult refused = run_booster(call + " --max-new-tokens 8");
+  CHECK(refused.code != 0);
+  CHECK(refused.says("gpt2: more tokens than positions; got 9, want at most 8"));
+}
+
+TEST_CASE("generate ends when its reader does, and in every CPU variant") {
+  const TemporaryFolder folder;
+  write_model(folder);
+  const std::string call =
+      "generate " + folder.path().string() + " --prompt 'w5 w9' --max-new-tokens 40 --dtype bf16";
+  CHECK(run_booster(call + " | head -c 1").output.size() == 1);
+  CHECK(run_command("export BOOSTER_CPU_VARIANT=portable; '" +
+                    (build_folder() / "tools/booster").string() + "' " + call)
+            .code == 0);
 }
 
 TEST_CASE("tokenize writes a file of tokens and says what it wrote") {
