@@ -1,7 +1,7 @@
 # Reads Meson's testlog.txt and prints `N passed, N failed, N skipped`: doctest's test cases summed
 # over its programs, plus one for each other test. Cases that are parts of other cases
 # (tests/main.cpp) count once, with the case that runs them, whose program sums up last. A test that
-# picks cases by name (-tc=) skips none by leaving the others to another test.
+# picks cases by name (-tc=) or file (-sf=, -sfe=) skips none by leaving the others to another test.
 function finish() {
   if (result == "") return
   ok = result ~ /exit status 0$/
@@ -22,7 +22,7 @@ function finish() {
   is_doctest = cases_passed = cases_failed = cases_skipped = parts = picks_cases = 0
   next
 }
-/^command:/ { picks_cases = /-tc=/ }
+/^command:/ { picks_cases = /-(tc|sf|sfe)=/ }
 /^result:/ && result == "" { result = $0 }
 /^\[doctest\]/ { is_doctest = 1 }
 /^\[doctest\] test cases:/ {

@@ -36,11 +36,15 @@ Group impatient_group(const World& world) {
   return met.subgroup(met.world_ranks());
 }
 
+// At once, because ranks here wait for most of their time.
 void for_each_connection(void (*body)(const Connection& connection)) {
-  for (const Connection& connection : connections()) {
-    CAPTURE(connection.name);
-    body(connection);
-  }
+  std::vector<std::thread> threads;
+  for (const Connection& connection : connections())
+    threads.emplace_back([body, connection] {
+      CAPTURE(connection.name);
+      body(connection);
+    });
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace
@@ -81,23 +85,16 @@ TEST_CASE("rank: reduces until somebody dies" * doctest::skip()) {
   // The group stays unusable, for the same reason.
   CHECK(failure_of([&] { group.barrier(); }) == error);
 }
-double seconds_until_a_kill_is_named(const Connection& connection) {
-  Ranks ranks("rank: reduces until somebody dies", 3, connection.environment);
-  for (const char* name : {"ready-0", "ready-1", "ready-2"}) ranks.wait_for_file(name);
-  const auto start = std::chrono::steady_clock::now();
-  kill(ranks.pid(1), SIGKILL);
-  const auto results = ranks.wait();
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  CHECK(results[1].status == SIGKILL);
-  CHECK(failures({results[0], results[2]}) == "");
-  return seconds.count();
-}
-TEST_CASE("a rank killed in an all-reduce is named by the others within 5 seconds") {
+// Its end itself is noticed: Ranks::wait() is shorter than the limits that would also name it.
+TEST_CASE("a rank killed in an all-reduce is named by the others at once") {
   for_each_connection([](const Connection& connection) {
-    double seconds = seconds_until_a_kill_is_named(connection);
-    for (int again = 0; again < 3 && seconds >= 5; ++again)  // a busy machine may be slow at times
-      seconds = seconds_until_a_kill_is_named(connection);
-    CHECK(seconds < 5);
+    Ranks ranks("rank: reduces until somebody dies", 3,
+                connection.with({{"BOOSTER_HEARTBEAT", "600"}}));
+    for (const char* name : {"ready-0", "ready-1", "ready-2"}) ranks.wait_for_file(name);
+    kill(ranks.pid(1), SIGKILL);
+    const auto results = ranks.wait();
+    CHECK(results[1].status == SIGKILL);
+    CHECK(failures({results[0], results[2]}) == "");
   });
 }
 
