@@ -46,7 +46,8 @@ declare -A settings=(
   [pipeline]='{"name": "hybrid_parallel", "pp_size": 2, "num_microbatches": 2}')
 # What happens: to one rank, to all, or to the run tool; a system call of a save that fails, or at
 # which the rank is killed.
-kinds=(rank-KILL rank-TERM rank-STOP ranks-KILL ranks-TERM tool-KILL tool-TERM call-fails call-kills)
+kinds=(rank-KILL rank-TERM rank-STOP ranks-KILL ranks-TERM tool-KILL tool-TERM
+  call-fails call-kills)
 steps=40
 
 # words_of PLUGIN FOLDER [options of the run tool]: the array `words`.

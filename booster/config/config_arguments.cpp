@@ -69,13 +69,12 @@ CLI::Option* add_setting(CLI::App& app, const std::string& name,
   return app.add_option(name, CLI::callback_t(call))->trigger_on_parse();
 }
 
-std::string as_json_list(const ConfigArgument& argument, const std::vector<std::string>& values) {
+// Values may be names of files, of any bytes but NUL; JSON could not hold them.
+std::string as_list(const ConfigArgument& argument, const std::vector<std::string>& values) {
   check(values != std::vector<std::string>{""}, "command line: {} needs a value", argument.name);
-  try {
-    return nlohmann::json(values).dump();
-  } catch (const nlohmann::json::exception&) {
-    fail("command line: {} has a value that is not UTF-8", argument.name);
-  }
+  std::string list;
+  for (const std::string& value : values) list += '\0' + value;
+  return list;
 }
 
 void declare(CLI::App& app, const ConfigArgument& argument, Arguments& arguments) {
@@ -83,8 +82,7 @@ void declare(CLI::App& app, const ConfigArgument& argument, Arguments& arguments
   CLI::Option* option =
       add_setting(app, argument.name, [&argument, &arguments](const auto& values) {
         arguments.overrides.push_back(
-            argument.path + "=" +
-            (argument.several ? as_json_list(argument, values) : values.back()));
+            argument.path + "=" + (argument.several ? as_list(argument, values) : values.back()));
       });
   if (argument.several) option->expected(0, any_number);
   if (!argument.alone.empty()) option->expected(0, 1)->default_str(argument.alone);

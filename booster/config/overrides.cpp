@@ -21,7 +21,19 @@ JsonValue text_value(const std::string& text) {
   return value;
 }
 
+JsonValue list_value(const std::string& text) {
+  JsonValue list;
+  list.kind = JsonKind::array;
+  for (size_t begin = 1; begin <= text.size();) {
+    const size_t end = std::min(text.find('\0', begin), text.size());
+    list.items.push_back(text_value(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return list;
+}
+
 JsonValue parse_override_value(const std::string& text, const std::string& origin) {
+  if (text.starts_with('\0')) return list_value(text);
   try {
     return parse_json(text, origin);
   } catch (const Error&) {
@@ -60,7 +72,9 @@ void lengthen(JsonValue& value) {
 }  // namespace
 
 void apply_override(JsonValue& root, const std::string& text) {
-  const std::string origin = "--set " + (text.size() <= 100 ? text : text.substr(0, 100) + "...");
+  const std::string shown = text.substr(0, text.find('\0'));
+  const std::string origin =
+      "--set " + (shown.size() <= 100 ? shown : shown.substr(0, 100) + "...");
   const size_t equals = text.find('=');
   check(equals != 0, "{}: no key; want --set key.path=value", origin);
   check(equals != text.npos, "{}: no value; want --set key.path=value", origin);

@@ -65,11 +65,12 @@ TEST_CASE("class folders that are not UTF-8 are trained on, kept, told and found
   fs::rename(folder / "dark", folder / latin);
   infer(fmt::format(" --evaluate '{}'", folder.string()));
   CHECK(evaluated().at("images") == 14);
-  const std::string file = (example.root() / "one.jpg").string();  // arguments are UTF-8
+  const std::string file = (example.root() / "one\xe9.jpg").string();
   fs::copy(folder / latin / "image_0001.jpg", file);
   CHECK(infer(" --predict '" + file + "'").says(shown));
   const CommandResult as_json = infer(" --predict '" + file + "' --json");
   CHECK(Json::parse(as_json.output).at("predictions").at(0).at("class") == shown);
+  CHECK(Json::parse(as_json.output).at("file").get<std::string>().ends_with("one\\xe9.jpg"));
 }
 
 TEST_CASE("two class folders that would be written alike are refused") {

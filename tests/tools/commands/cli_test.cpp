@@ -163,8 +163,9 @@ TEST_CASE("config schema is JSON on standard output, a program's sections with i
 TEST_CASE("doctor tells variants, libraries and what is off") {
   const CommandResult result = run_booster("doctor");
   CHECK(result.code == 0);
-  for (const char* part : {"portable", "in use:", "oneDNN", "libjpeg", "libpng", "Gloo", "GPUs",
-                           "memory", "memory rate", "matmul rate", "mixed_precision \"auto\" is "})
+  for (const char* part :
+       {"portable", "in use:", "oneDNN", "libjpeg", "libpng", "Gloo", "MPI", "GPUs", "memory",
+        "memory rate", "matmul rate", "mixed_precision \"auto\" is "})
     CHECK(result.says(part));
 }
 
