@@ -5,18 +5,19 @@
 
 #include "core/data/loader.h"
 #include "core/nn/criterion.h"
-#include "core/nn/module.h"
+#include "core/nn/models.h"
 #include "core/optim/optimizers.h"
 #include "core/optim/schedules/lr_scheduler.h"
 #include "mixed_precision/interface/precision.h"
 #include "parallel/groups/group.h"
-#include "platform/handle.h"
 
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -263,5 +264,17 @@ struct LayerDecayOptions {
 // the last link belongs to the layer before it. A model with one link is one layer. Throws if an
 // option is out of range.
 std::vector<ParameterGroup> layer_decay_groups(const Model& model, LayerDecayOptions options = {});
+
+// --- generation of text, between steps of a training or after it
+
+// As generate() for a Model (core/nn/models.h). The training goes on as if it had not been
+// called: modes of modules are restored, nothing is recorded, and its random streams do not move.
+//
+// Ranks along the axis tensor call it with the same prompts and get the same texts, which the first
+// of them chooses. Other ranks may have other prompts. Where ranks hold parts of parameters (fsdp),
+// these are whole meanwhile, and all ranks call it together. Throws where ranks share layers
+// (pipeline) or tokens (sequence).
+TokenTexts generate(const BoostedModel& model, const TokenTexts& prompts,
+                    const GenerateOptions& options = {});
 
 }  // namespace booster

@@ -1,7 +1,8 @@
-#include "booster/training/boosted_generate.h"
+#include "booster/training/boosted.h"
 
 #include "booster/training/session.h"
 #include "core/nn/evaluation.h"
+#include "core/nn/generate.h"
 #include "core/tensor/tensor.h"
 
 namespace booster {

@@ -10,7 +10,6 @@
 
 #include "core/data/dataset.h"
 #include "core/tensor/tensor.h"
-#include "platform/handle.h"
 
 #include <concepts>
 #include <cstdint>

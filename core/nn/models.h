@@ -9,6 +9,8 @@
 
 #include "core/nn/layers.h"
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -198,3 +200,36 @@ Model mlp(const std::vector<int64_t>& sizes, const MlpOptions& options = {});
 void check_mlp_sizes(const std::vector<int64_t>& sizes);
 
 }  // namespace booster::models
+
+namespace booster {
+
+// --- Generation of text, token by token, with a key/value cache:
+//   auto texts = generate(model, {prompt}, {.max_new_tokens = 64, .sample = true, .seed = 1});
+
+struct GenerateOptions {
+  int64_t max_new_tokens = 128;
+  bool sample = false;  // draw tokens; else take the most likely one
+  // In the order in which they apply, as in transformers:
+  double repetition_penalty = 1;  // divides positive scores of tokens in the text (Keskar et al.,
+                                  // arXiv 1909.05858), multiplies negative ones; 1: none
+  double temperature = 1;         // divides scores
+  int64_t top_k = 0;  // only the k likeliest tokens, and those as likely as the last; 0: all
+  double top_p = 1;   // only the likeliest whose probabilities reach p together (Holtzman et al.,
+                      // arXiv 1904.09751), one at least
+  uint64_t seed = 0;  // of the draws; the same seed gives the same text
+  std::vector<int32_t> stop_tokens = {};  // a text ends with the first of these
+  // Called for each new token of each text, in order; returns false to end the text. Where ranks
+  // share a model, all call it, and the first one's answer counts.
+  std::function<bool(size_t text, int32_t token)> on_token = {};
+};
+
+using TokenTexts = std::vector<std::vector<int32_t>>;
+
+// Returns the new tokens of each prompt, without the prompt; a stop token is the last one. Puts the
+// model, a gpt2 or decoder, into evaluation mode meanwhile. Throws for an empty prompt, and for
+// options that make no sense. Draws use a random stream of their own. For a boosted model see
+// booster/training/boosted.h.
+TokenTexts generate(const Model& model, const TokenTexts& prompts,
+                    const GenerateOptions& options = {});
+
+}  // namespace booster

@@ -24,7 +24,6 @@
 
 #include "core/tensor/shape.h"
 #include "core/tensor/tensor.h"
-#include "platform/handle.h"
 
 #include <functional>
 #include <initializer_list>

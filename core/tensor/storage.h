@@ -7,8 +7,10 @@
 #include "core/tensor/memory/memory_report.h"
 #include "core/tensor/shape.h"
 #include "kernels/arguments/view.h"
+#include "platform/error.h"
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -64,6 +66,34 @@ class Reference {
     if (object_ && object_->count_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete object_;
   }
   T* object_ = nullptr;
+};
+
+// A shared pointer for handles such as Optimizer. The use of one that was moved from is an error
+// instead of a crash. As thread-safe as std::shared_ptr.
+template <size_t n>
+struct HandleName {
+  char text[n];
+  consteval HandleName(const char (&name)[n]) {
+    for (size_t i = 0; i < n; ++i) text[i] = name[i];
+  }
+};
+
+// `name` is what users call the handle: Handle<Body, "optimizer">.
+template <class T, HandleName name>
+class Handle : public std::shared_ptr<T> {
+ public:
+  using std::shared_ptr<T>::shared_ptr;
+  Handle() = default;
+  Handle(std::shared_ptr<T> object) : std::shared_ptr<T>(std::move(object)) {}
+
+  T* operator->() const { return &in(name.text); }
+  T& operator*() const { return in(name.text); }
+  // Returns the object; `call` begins the error if there is none.
+  T& in(const char* call) const {
+    if (!this->get()) [[unlikely]]
+      fail("{}: this {} was moved from; want the one that it was moved to", call, name.text);
+    return *this->get();
+  }
 };
 
 class Absence;

@@ -1,9 +1,9 @@
-#include "core/text/chat_template.h"
+#include "core/text/tokenizer.h"
 
 #include "core/text/template_runner.h"
 #include "core/text/unicode.h"
 #include "platform/error.h"
-#include "platform/files/file.h"
+#include "platform/files/atomic_file.h"
 #include "platform/json/json_text.h"
 
 #include <filesystem>

@@ -22,8 +22,8 @@
 // thread of a program at a time.
 #pragma once
 
+#include "core/tensor/storage.h"
 #include "parallel/operations/operation.h"
-#include "platform/handle.h"
 
 #include <memory>
 #include <string>

@@ -1,6 +1,6 @@
 // Hidden tokens of masked language models.
 #include "core/data/datasets/datasets.h"
-#include "core/data/datasets/masked_tokens.h"
+#include "core/data/datasets/texts.h"
 #include "core/data/loader.h"
 #include "tests/draws.h"
 #include "tests/error_of.h"

@@ -6,8 +6,8 @@
 set -euo pipefail
 cd "$1"
 most=60
-most_lines=8930
-longest=340
+most_lines=9500
+longest=345
 
 mapfile -t headers < <(scripts/public_headers.sh .)
 ((${#headers[@]} > 20)) || { echo "only ${#headers[@]} headers were found"; exit 1; }

@@ -1,5 +1,5 @@
 // Chat templates against transformers, and the answers within a conversation.
-#include "core/text/chat_template.h"
+#include "core/text/tokenizer.h"
 #include "platform/error.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/error_of.h"

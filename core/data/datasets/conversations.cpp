@@ -1,4 +1,4 @@
-#include "core/data/datasets/conversations.h"
+#include "core/data/datasets/texts.h"
 
 #include "platform/error.h"
 #include "platform/files/file.h"

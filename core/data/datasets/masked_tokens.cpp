@@ -1,4 +1,4 @@
-#include "core/data/datasets/masked_tokens.h"
+#include "core/data/datasets/texts.h"
 
 #include "platform/error.h"
 

@@ -1,4 +1,4 @@
-#include "core/data/datasets/token_sequences.h"
+#include "core/data/datasets/texts.h"
 #include "platform/error.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "core/data/datasets/datasets.h"
 
-#include "core/data/datasets/token_sequences.h"
+#include "core/data/datasets/texts.h"
 #include "platform/error.h"
 #include "platform/json/json_text.h"
 

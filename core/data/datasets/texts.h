@@ -1,5 +1,5 @@
-// Sequences of tokens of any length, and the data sets that make rows of them: one sequence to a
-// row, padded; or as many as fit, packed.
+// Data sets of texts: sequences of tokens of any length in rows, padded or packed; conversations and
+// answers; texts with hidden tokens.
 //
 //   auto talks = std::make_shared<Conversations>("talks.jsonl", tokenizer, chat_template);
 //   DataLoader loader = booster.prepare_dataloader(PaddedSequences(talks, {.length = 2048}), ...);
@@ -9,11 +9,15 @@
 #pragma once
 
 #include "core/data/datasets/datasets.h"
+#include "core/text/tokenizer.h"
 
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace booster {
@@ -133,6 +137,94 @@ class TokenDocuments : public TokenSequences {
   std::vector<std::shared_ptr<const TokenFile>> files_;
   int32_t document_end_;
   std::vector<Document> documents_;
+};
+
+// --- Conversations and answers of a file of JSON lines, for fine-tuning:
+//
+//   {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello!"}]}
+//   {"prompt": "2 + 2 =", "completion": " 4"}
+//   {"prompt": [{"role": "user", ...}], "completion": [{"role": "assistant", ...}]}
+//
+// Messages become text by the model's chat template, prompts and completions by joining them. Only
+// the tokens of answers have labels. Immutable; thread-safe.
+
+struct ConversationOptions {
+  std::string answers = "all";  // of each conversation; "last": only the last one
+  // Added to each sequence that does not end with it. After a completion the model learns it; after
+  // a conversation, whose template ends answers, it has no label. Packing needs it.
+  std::optional<int32_t> end_token = {};
+  int threads = 0;  // 0: one per processor
+};
+
+// Holds all tokens in memory, 4 bytes each. Where text joins an answer within a token, the token
+// counts as the answer's.
+class Conversations : public TokenSequences {
+ public:
+  // Throws an error of kind data, with file and line, for what is not one of the three forms above:
+  // bad JSON, a role other than system, user and assistant, an empty answer, no answer, messages
+  // without a template; for what the template refuses; and for end_token within a sequence.
+  Conversations(const std::string& path, const Tokenizer& tokenizer,
+                const std::optional<ChatTemplate>& chat_template = {},
+                const ConversationOptions& options = {});
+  int64_t size() const override { return static_cast<int64_t>(begins_.size()) - 1; }
+  int64_t length(int64_t sequence) const override;
+  void read(int64_t sequence, int64_t start, std::span<int64_t> tokens,
+            std::span<int64_t> labels) const override;
+  int64_t first_label(int64_t sequence) const override;
+  uint64_t fingerprint() const override;
+
+ private:
+  std::span<const int32_t> tokens_of(int64_t sequence) const;
+
+  std::vector<int32_t> tokens_;    // of answers; ~token of all others
+  std::vector<size_t> begins_{0};  // of each sequence, and the end
+};
+
+// --- Texts with hidden tokens, from which a masked language model learns (Devlin et al., "BERT", 2019,
+// section 3.1).
+//
+//   const TokenFilesDataset windows({{book, 1}}, {.length = 510});
+//   const MaskedTokens masked(windows, {.vocab_size = 30522, .mask_token = 103,
+//                                       .special_tokens = {0, 101, 102}, .first_token = 101,
+//                                       .last_token = 102});
+//   // a batch: image (n, 512) i64, the model's input; label (n, 512) i64, -100 where none is hidden
+//
+// What is hidden depends on the loader's seed, the epoch and the sample alone: each epoch hides
+// other tokens, and a training resumes exactly on any number of ranks. Immutable; thread-safe.
+
+// Shares have the names of transformers' DataCollatorForLanguageModeling.
+struct MaskedTokensOptions {
+  int64_t vocab_size = 0;                    // must be given
+  int64_t mask_token = -1;                   // [MASK]; must be given
+  std::vector<int64_t> special_tokens = {};  // never chosen: [CLS], [SEP], padding
+  double mlm_probability = 0.15;             // of a token to be chosen
+  double mask_replace_prob = 0.8;            // chosen tokens that become mask_token
+  double random_replace_prob = 0.1;          // that become any token; the others stay as they are
+  std::optional<int64_t> first_token = {};   // put before each sample: [CLS]; never chosen
+  std::optional<int64_t> last_token = {};    // put after it: [SEP]; never chosen
+};
+
+// Each token of a sample is chosen by itself; of a sample without one, a token is drawn. The label
+// of a chosen token is the token, that of others -100, which cross_entropy ignores. Labels of the
+// data set are not used.
+class MaskedTokens : public Dataset {
+ public:
+  // Samples are tokens (n), whole numbers. Throws for options that make no sense.
+  MaskedTokens(std::shared_ptr<const Dataset> dataset, MaskedTokensOptions options);
+  template <std::derived_from<Dataset> D>
+  MaskedTokens(D dataset, MaskedTokensOptions options)
+      : MaskedTokens(std::shared_ptr<const Dataset>(std::make_shared<D>(std::move(dataset))),
+                     std::move(options)) {}
+  int64_t size() const override { return dataset_->size(); }
+  Sample load(int64_t index, RandomStream& random) const override;
+  // Given by the data set and the options.
+  DatasetIdentity identity() const override;
+
+ private:
+  std::vector<int64_t> tokens_of(int64_t index, RandomStream& random) const;
+
+  std::shared_ptr<const Dataset> dataset_;
+  MaskedTokensOptions options_;
 };
 
 }  // namespace booster
