@@ -45,7 +45,6 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
-#include "core/data/datasets/conversations.h"
 #include "core/data/datasets/datasets.h"
 #include "core/data/datasets/token_sequences.h"
 #include "core/data/transforms/transforms.h"

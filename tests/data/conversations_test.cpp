@@ -1,5 +1,5 @@
 // Conversations and completions as sequences of tokens.
-#include "core/data/datasets/conversations.h"
+#include "core/data/datasets/token_sequences.h"
 #include "tests/data/files.h"
 #include "tests/draws.h"
 #include "tests/error_of.h"

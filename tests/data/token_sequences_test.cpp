@@ -1,6 +1,6 @@
 // Rows of token sequences: padded, packed, and of conversations; each token is seen once, on any
 // number of ranks.
-#include "core/data/datasets/conversations.h"
+#include "core/data/datasets/token_sequences.h"
 #include "core/data/loader.h"
 #include "tests/data/files.h"
 #include "tests/draws.h"

@@ -1,4 +1,4 @@
-#include "core/data/datasets/conversations.h"
+#include "core/data/datasets/token_sequences.h"
 
 #include "platform/error.h"
 #include "platform/files/file.h"
