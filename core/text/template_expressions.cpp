@@ -1,5 +1,7 @@
 #include "core/text/template_expressions.h"
 
+#include "platform/decimal.h"
+
 namespace booster::text {
 
 Expression ExpressionParser::made(ExpressionKind kind, std::vector<Expression> parts,
@@ -199,7 +201,7 @@ Expression ExpressionParser::primary() {
       return literal(text);
     }
     case TemplateWord::integer: return literal(static_cast<int64_t>(std::stoll(take().text)));
-    case TemplateWord::number: return literal(std::stod(take().text));
+    case TemplateWord::number: return literal(decimal_number(take().text).value());
     case TemplateWord::name: return named_value();
     default: break;
   }

@@ -1,9 +1,9 @@
 #include "examples/language_model/evaluation.h"
 
 #include "examples/training/agreement.h"
+#include "platform/json/json_text.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -55,7 +55,7 @@ class Reader {
   }
 
   void add(const std::string& line) {
-    const auto json = nlohmann::json::parse(line, nullptr, false);
+    const auto json = json_if_whole(line);
     const bool fits =
         json.is_object() && json.contains("context") && json["context"].is_string() &&
         json.contains("choices") && json["choices"].is_array() &&

@@ -1,9 +1,9 @@
 #include "examples/language_model/program_config.h"
 
 #include "examples/language_model/byte_tokenizer.h"
+#include "platform/json/json_text.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 namespace language_model {
 
@@ -80,6 +80,7 @@ Section inference_section() {
                               "JSON lines with context, choices and answer, the right one's "
                               "number from 0")),
           or_null(text_option("prompt", "", "how a text begins that the model goes on with")),
+          boolean_option("chat", false, "the prompt is a user's message to answer"),
           integer_option("max_new_tokens", 128, between(1, 1'000'000), "length of that text"),
           number_option("temperature", 0, at_least(0), "of draws; 0: always the most likely token"),
           number_option("top_p", 1, {0, 1, true, false},
@@ -102,8 +103,9 @@ void check_model(const Config& config, Mistakes& mistakes) {
   if (config.options("data").given<std::string>("tokenizer") == std::nullopt &&
       config.options("data").get<std::vector<std::string>>("token_files").empty() &&
       vocabulary < byte_tokens)
-    mistakes.add("model.vocab_size", fmt::format("does not hold every byte and {}; got {}, want {}",
-                                                 byte_document_end, vocabulary, byte_tokens));
+    mistakes.add("model.vocab_size",
+                 fmt::format("does not hold every byte, {} and {}; got {}, want {}",
+                             byte_document_end, byte_turn_end, vocabulary, byte_tokens));
   const auto tokens = config.get<int64_t>("data.tokens");
   const auto positions = config.get<int64_t>(positions_key(config));
   if (tokens > positions)
@@ -155,7 +157,7 @@ ProgramConfig program_config() {
 }
 
 ModelSizes sizes_of(const Model& model) {
-  const auto config = nlohmann::json::parse(config_json_of(model));
+  const auto config = json_from(config_json_of(model));
   const char* positions =
       config.contains("n_positions") ? "n_positions" : "max_position_embeddings";
   return {config.at("vocab_size").get<int64_t>(), config.at(positions).get<int64_t>()};

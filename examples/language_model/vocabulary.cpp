@@ -1,7 +1,6 @@
 #include "examples/language_model/byte_tokenizer.h"
 #include "examples/language_model/data.h"
-
-#include <nlohmann/json.hpp>
+#include "platform/json/json_text.h"
 
 #include <array>
 #include <vector>
@@ -14,9 +13,13 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t largest_file = size_t{1} << 30;
-constexpr std::array tokenizer_files = {
-    "tokenizer.json",          "vocab.json",         "merges.txt", "tokenizer_config.json",
-    "special_tokens_map.json", "chat_template.jinja"};
+constexpr std::array tokenizer_files = {"tokenizer.json",
+                                        "vocab.json",
+                                        "merges.txt",
+                                        "tokenizer_config.json",
+                                        "special_tokens_map.json",
+                                        "chat_template.jinja",
+                                        "generation_config.json"};
 
 bool holds_tokenizer(const fs::path& folder) {
   return is_there(folder / "tokenizer.json") || is_there(folder / "vocab.json");
@@ -30,7 +33,7 @@ fs::path folder_of(const fs::path& source) {
 std::optional<std::string> eos_of(const fs::path& source) {
   const fs::path file = folder_of(source) / "tokenizer_config.json";
   if (!is_there(file)) return std::nullopt;
-  const auto config = nlohmann::json::parse(read_file(file, largest_file), nullptr, false);
+  const auto config = json_if_whole(read_file(file, largest_file));
   if (!config.is_object() || !config.contains("eos_token")) return std::nullopt;
   const auto& eos = config["eos_token"];
   const auto& text = eos.is_object() && eos.contains("content") ? eos["content"] : eos;
@@ -74,7 +77,7 @@ Vocabulary open_vocabulary(const Config& config, const fs::path& model) {
 std::optional<ChatTemplate> chat_template_of(const Vocabulary& vocabulary) {
   const std::string source = vocabulary.source.string();
   if (source.empty()) {
-    const auto config = nlohmann::json::parse(byte_tokenizer_config());
+    const auto config = json_from(byte_tokenizer_config());
     return ChatTemplate::from_text(config["chat_template"].get<std::string>());
   }
   const std::string folder = folder_of(source).string();
