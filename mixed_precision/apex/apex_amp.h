@@ -98,8 +98,9 @@ class ApexAmp {
   // no check was made. Throws if gradients are still scaled.
   Tensor skip_of(const Optimizer& optimizer);
 
-  // --- verbosity 2 Sets the receiver of lines: "Float->Half (linear)" for each cast of O1, and the
-  // lines of tell_overflows. Default: standard error.
+  // --- verbosity 2
+  // Sets the receiver of lines: "Float->Half (linear)" for each cast of O1, and the lines of
+  // tell_overflows. Default: standard error.
   void set_listener(std::function<void(const std::string& line)> listener);
   // Remembers the overflow flag of a loss whose scale is updated.
   void remember_overflow(int loss_id, const Tensor& found);
