@@ -47,8 +47,9 @@ struct GradientOptions {
 std::vector<Tensor> gradients(const Tensor& root, const std::vector<Tensor>& inputs,
                               GradientOptions options = {});
 
-// --- hooks The pass calls it with the gradient of x during backward (for a leaf, before it is
-// accumulated); may return another gradient, or an undefined tensor to keep it.
+// --- hooks
+// The pass calls it with the gradient of x during backward (for a leaf, before it is accumulated);
+// may return another gradient, or an undefined tensor to keep it.
 using GradHook = std::function<Tensor(const Tensor& grad)>;
 void register_grad_hook(const Tensor& x, GradHook hook);
 // Adds a hook that runs once in a backward pass, when the leaf's gradient is complete. This also

@@ -24,7 +24,8 @@ class LayerSplit {
   virtual ~LayerSplit() = default;
   virtual Result result() const = 0;
 
-  // --- linear, on the tape Returns the input for this rank's part of the weight.
+  // --- linear, on the tape
+  // Returns the input for this rank's part of the weight.
   virtual Tensor to_part(const Tensor& x) const = 0;
   // Returns the result, from the product with this part.
   virtual Tensor from_part(const Tensor& y) const = 0;

@@ -91,8 +91,8 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
 Tensor binary_cross_entropy(const Tensor& probability, const Tensor& target,
                             BinaryCrossEntropyOptions options = {});
 
-// --- activations (activation.cpp) Both work along `dim`. The result is f32 if the policy requires
-// it.
+// --- activations (activation.cpp)
+// Both work along `dim`. The result is f32 if the policy requires it.
 Tensor softmax(const Tensor& x, int64_t dim);
 Tensor log_softmax(const Tensor& x, int64_t dim);
 
@@ -107,11 +107,11 @@ Tensor elu(const Tensor& x, double alpha = 1);
 Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                    GeluForm form = GeluForm::erf);
 
-// --- normalisation (normalization.cpp, channel_normalization.cpp) Normalises over the last
-// dimensions, whose sizes are `normalized_shape`. weight and bias have that shape or are undefined.
-// Their dtype is x's, or f32 with a 16-bit x. `result` is the dtype to write. If the only consumer
-// would cast the result, it gives the same values without a pass for the cast (see
-// dtype_for_linear).
+// --- normalisation (normalization.cpp, channel_normalization.cpp)
+// Normalises over the last dimensions, whose sizes are `normalized_shape`. weight and bias have
+// that shape or are undefined. Their dtype is x's, or f32 with a 16-bit x. `result` is the dtype to
+// write. If the only consumer would cast the result, it gives the same values without a pass for
+// the cast (see dtype_for_linear).
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5, std::optional<DType> result = {});
 

@@ -233,29 +233,32 @@ class Optimizer {
   double lr(int group = 0) const { return options(group).at("lr"); }
   void set_lr(double lr);  // of all groups
 
-  // --- ranges Makes steps read and update only these elements of the parameter; the rest of its
-  // gradient may be arbitrary. State, master and compensation become tensors of one dimension over
-  // the range. Wider ones are narrowed, which frees memory. Rules that use norms of whole
-  // parameters also need share_norms. A step counts if the parameter has a gradient on this rank,
-  // even if it owns no element. Before the first call the optimizer owns the whole parameter.
-  // Throws if there is no such parameter, or for a range outside of it or of the kept values.
+  // --- ranges
+  // Makes steps read and update only these elements of the parameter; the rest of its gradient may
+  // be arbitrary. State, master and compensation become tensors of one dimension over the range.
+  // Wider ones are narrowed, which frees memory. Rules that use norms of whole parameters also need
+  // share_norms. A step counts if the parameter has a gradient on this rank, even if it owns no
+  // element. Before the first call the optimizer owns the whole parameter. Throws if there is no
+  // such parameter, or for a range outside of it or of the kept values.
   void own(const std::string& parameter, ElementRange range);
 
-  // --- offloading Keeps all stored tensors of parameters (state, masters, compensations, averages,
-  // counts) on `device` from now on. Steps run there, with its kernels. A step copies owned
-  // gradients, and owned parameters without a master, to `device`, and copies the new values back.
-  // It therefore waits for the parameters' device. Norms and clips stay on the parameters' device.
-  // Throws unless `device` is the CPU or the parameters' device.
+  // --- offloading
+  // Keeps all stored tensors of parameters (state, masters, compensations, averages, counts) on
+  // `device` from now on. Steps run there, with its kernels. A step copies owned gradients, and
+  // owned parameters without a master, to `device`, and copies the new values back. It therefore
+  // waits for the parameters' device. Norms and clips stay on the parameters' device. Throws unless
+  // `device` is the CPU or the parameters' device.
   void keep_state_on(Device device);
 
-  // --- masters Makes steps update `master` and rewrite the 16-bit parameter from it in the same
-  // pass. The master is f32, in the parameter's shape or, with one dimension, over the owned range.
-  // If the optimizer owns a part and the master is whole, it keeps a copy of that part. The given
-  // master must be on the parameter's device or the state's device; the optimizer copies it to the
-  // state's device if needed. A master is saved with the optimizer's state. If a program changes
-  // the parameter, for example loads weights, the next step takes its values as the new master.
-  // This does not apply if the program sets the master too. Throws if there is no such parameter,
-  // or if shapes or dtypes do not match.
+  // --- masters
+  // Makes steps update `master` and rewrite the 16-bit parameter from it in the same pass. The
+  // master is f32, in the parameter's shape or, with one dimension, over the owned range. If the
+  // optimizer owns a part and the master is whole, it keeps a copy of that part. The given master
+  // must be on the parameter's device or the state's device; the optimizer copies it to the state's
+  // device if needed. A master is saved with the optimizer's state. If a program changes the
+  // parameter, for example loads weights, the next step takes its values as the new master. This
+  // does not apply if the program sets the master too. Throws if there is no such parameter, or if
+  // shapes or dtypes do not match.
   void set_master(const std::string& parameter, Tensor master);
   // Gives every 16-bit parameter without a master one with its current values, now and in later
   // groups. Parameters with their own rounding (below) get none.
@@ -270,11 +273,12 @@ class Optimizer {
   // The master of a partly owned parameter has one dimension.
   Parameters master_parameters() const;
 
-  // --- 16-bit parameters without masters Sets how later steps round the f32 result for a bf16
-  // parameter. The noise of `stochastic` is a function of `seed`, the parameter's place in the
-  // optimizer, its step and the element. Ranks that update the same elements thus get the same
-  // bits. The compensation of `kahan` is bf16 and saved with the optimizer's state. Throws if there
-  // is no such parameter, if it is not bf16, or if it has a master.
+  // --- 16-bit parameters without masters
+  // Sets how later steps round the f32 result for a bf16 parameter. The noise of `stochastic` is a
+  // function of `seed`, the parameter's place in the optimizer, its step and the element. Ranks
+  // that update the same elements thus get the same bits. The compensation of `kahan` is bf16 and
+  // saved with the optimizer's state. Throws if there is no such parameter, if it is not bf16, or
+  // if it has a master.
   void set_rounding(const std::string& parameter, UpdateRounding rounding, uint32_t seed = 0);
 
   // --- state

@@ -116,8 +116,9 @@ bool fills_storage(const Tensor& x);
 // throw the same.
 void renew_on_use(const Tensor& x, const std::function<void(const Tensor& x)>& write);
 
-// --- a tensor of which this rank keeps a part; the tensor fills its storage Copies these elements
-// of x into the kept part on device `on`. The default is the previous part's device, or else x's.
+// --- a tensor of which this rank keeps a part; the tensor fills its storage
+// Copies these elements of x into the kept part on device `on`. The default is the previous part's
+// device, or else x's.
 void keep_part(const Tensor& x, ElementRange range, std::optional<Device> on = {});
 // Return the part, of one dimension, and its range in x; undefined and empty if there is none.
 Tensor kept_part(const Tensor& x);

@@ -101,7 +101,8 @@ class Plugin : public NoteTaker {
     return DataLoader(std::move(dataset), std::move(options));
   }
 
-  // --- each pass, in any order and number Begins a forward or a backward pass. The scope ends it.
+  // --- each pass, in any order and number
+  // Begins a forward or a backward pass. The scope ends it.
   virtual PassScope begin(const PassStart&) { return {}; }
   // Runs one call of the boosted model. `step` has only its forward functions. Pipelines pass the
   // batch from stage to stage, and give every rank the output.
@@ -112,17 +113,18 @@ class Plugin : public NoteTaker {
   // Replaces each of `numbers` (f32 on the device) by its maximum over these ranks.
   virtual void agree(Tensor& /*numbers*/, Among) {}
 
-  // --- the step of one optimizer, in this order Exchanges the optimizer's gradients that are still
-  // local to this rank. Throws if a gradient is missing.
+  // --- the step of one optimizer, in this order
+  // Exchanges the optimizer's gradients that are still local to this rank. Throws if a gradient is
+  // missing.
   virtual void sync_grads(const Optimizer&) {}
   // Makes parameters equal after the update by these optimizers: ranks that updated parts exchange
   // them. Replicas also get rank 0's buffers, which checkpoints hold. Without an optimizer it
   // shares only the buffers, for a program that calls it outside of passes.
   virtual void sync_params(const Optimizers& /*stepped*/) {}
 
-  // --- outside of passes; all ranks call them Makes the values of whole parameters available to
-  // all code (booster/training/boosted.h), until the same number of calls with `false`. Does
-  // nothing if ranks keep whole parameters.
+  // --- outside of passes; all ranks call them
+  // Makes the values of whole parameters available to all code (booster/training/boosted.h), until
+  // the same number of calls with `false`. Does nothing if ranks keep whole parameters.
   virtual void hold_whole(bool /*whole*/) {}
 
   // --- checkpoints; all ranks call them. Tensors have the names that a single process gives them:

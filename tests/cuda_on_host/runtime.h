@@ -9,7 +9,7 @@
 
 namespace cuda_on_host {
 
-// Held by each call of the runtime; one call runs at a time.
+// Returns the mutex that each call of the runtime holds; one call runs at a time.
 std::recursive_mutex& runtime_mutex();
 // Locks the runtime for a call from outside. With CUDA_ON_HOST_DELAYS=N one call in N is delayed by
 // up to 20 ms, so that threads meet in other orders.
