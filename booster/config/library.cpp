@@ -20,7 +20,7 @@ constexpr const char* entry_name = "booster_library";
 struct Close {
   void operator()(void* handle) const { ::dlclose(handle); }
 };
-using Handle = std::unique_ptr<void, Close>;
+using LibraryHandle = std::unique_ptr<void, Close>;
 
 std::string quoted(const std::filesystem::path& path) { return "'" + path.string() + "'"; }
 
@@ -51,8 +51,8 @@ void check_abi(const std::filesystem::path& path) {
 }
 
 // `path` is absolute, so the loader does not search.
-Handle open_library(const std::filesystem::path& path) {
-  Handle handle(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL));
+LibraryHandle open_library(const std::filesystem::path& path) {
+  LibraryHandle handle(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL));
   check(handle != nullptr,
         "library: {} cannot be loaded: {}; want a shared library built against the headers of "
         "booster {}, and a program linked with libbooster.so",
@@ -100,7 +100,7 @@ void load_library(const std::filesystem::path& path) {
         quoted(path));
   if (loaded.contains(file)) return;
   check_abi(file);
-  Handle handle = open_library(file);
+  LibraryHandle handle = open_library(file);
   add_all(entry_of(handle.get(), file), file);
   loaded.insert(file);
   handle.release();  // never closed: its objects may live until the program ends

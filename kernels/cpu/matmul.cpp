@@ -1,6 +1,6 @@
 // Matrix product on the CPU: oneDNN for f32, bf16 and (its version 3) f16. A 16-bit dtype that the
 // processor or the library lacks is converted exactly to f32, with one rounding at the end. f64,
-// integers and sizes too small to pay for a library call use the packed loop of matmul_loop.cpp.
+// integers and sizes too small for a library call use the packed loop of matmul_loop.cpp.
 // Few rows, and a matrix times a vector, use few_rows.cpp.
 //
 // oneDNN 2.6.3 takes each input row- or column-major at full speed but the output only row-major. A

@@ -140,7 +140,7 @@ int generate_text(const GenerateArguments& what) {
   const Tokenizer tokenizer =
       Tokenizer::from_file(what.tokenizer.empty() ? what.folder : what.tokenizer);
   const std::vector<int32_t> prompt = tokenizer.encode(what.prompt);
-  check(!prompt.empty(), "generate: --prompt has no tokens; want some text");
+  check(!prompt.empty(), "generate: --prompt: no tokens; want some text");
   Printer printer(tokenizer, what.stops);
   const Model model = from_pretrained(what.folder, dtype);
   warn_of_long_text(what.folder, prompt.size() + static_cast<uint64_t>(

@@ -89,7 +89,7 @@ bool read_png_pixels(PngDecoder& decoder, Image& image) {
   return true;
 }
 
-uint32_t big_endian(const uint8_t* p) {
+uint32_t big_endian_32(const uint8_t* p) {
   return uint32_t{p[0]} << 24 | uint32_t{p[1]} << 16 | uint32_t{p[2]} << 8 | p[3];
 }
 
@@ -100,7 +100,7 @@ std::span<const uint8_t> exif_of(std::span<const uint8_t> file) {
   std::span<const uint8_t> found;
   for (size_t at = signature; file.size() >= at + around;) {
     const uint8_t* chunk = file.data() + at;
-    const size_t length = big_endian(chunk);
+    const size_t length = big_endian_32(chunk);
     if (length > file.size() - at - around) break;
     if (std::memcmp(chunk + 4, "eXIf", 4) == 0) found = file.subspan(at + 8, length);
     at += around + length;
