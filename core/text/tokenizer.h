@@ -100,8 +100,8 @@ TokenizeResult tokenize_files(const Tokenizer& tokenizer,
                               const std::filesystem::path& output,
                               const TokenizeOptions& options = {});
 
-// --- Chat templates: conversations to the text that a model was trained on, as apply_chat_template of
-// Hugging Face's transformers writes it.
+// --- Chat templates: conversations to the text that a model was trained on, as apply_chat_template
+// of Hugging Face's transformers writes it.
 //
 //   const auto chat = ChatTemplate::from_file("Llama-3.2-1B-Instruct");
 //   std::string text = chat.render({{"user", "Hi"}}, {.add_generation_prompt = true});

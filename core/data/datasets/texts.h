@@ -1,5 +1,5 @@
-// Data sets of texts: sequences of tokens of any length in rows, padded or packed; conversations and
-// answers; texts with hidden tokens.
+// Data sets of texts: sequences of tokens of any length in rows, padded or packed; conversations
+// and answers; texts with hidden tokens.
 //
 //   auto talks = std::make_shared<Conversations>("talks.jsonl", tokenizer, chat_template);
 //   DataLoader loader = booster.prepare_dataloader(PaddedSequences(talks, {.length = 2048}), ...);
@@ -180,14 +180,14 @@ class Conversations : public TokenSequences {
   std::vector<size_t> begins_{0};  // of each sequence, and the end
 };
 
-// --- Texts with hidden tokens, from which a masked language model learns (Devlin et al., "BERT", 2019,
-// section 3.1).
+// --- Texts with hidden tokens, from which a masked language model learns (Devlin et al., "BERT",
+// 2019, section 3.1).
 //
 //   const TokenFilesDataset windows({{book, 1}}, {.length = 510});
 //   const MaskedTokens masked(windows, {.vocab_size = 30522, .mask_token = 103,
 //                                       .special_tokens = {0, 101, 102}, .first_token = 101,
 //                                       .last_token = 102});
-//   // a batch: image (n, 512) i64, the model's input; label (n, 512) i64, -100 where none is hidden
+//   // a batch: image (n, 512) i64, the model's input; label (n, 512) i64, -100 where not hidden
 //
 // What is hidden depends on the loader's seed, the epoch and the sample alone: each epoch hides
 // other tokens, and a training resumes exactly on any number of ranks. Immutable; thread-safe.
