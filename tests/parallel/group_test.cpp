@@ -147,20 +147,8 @@ std::vector<Setup> setups() {
   return all;
 }
 
-void run_everywhere(const char* test_case) {
-  for (const int size : {2, 3, 4}) CHECK(failures_over_mpi(test_case, size) == "");
-  for (const Setup& setup : setups()) {
-    CAPTURE(setup.connection.name);
-    CAPTURE(setup.size);
-    const auto environment = setup.connection.with({{"OMP_NUM_THREADS", "1"}});
-    CHECK(failures(Ranks(test_case, setup.size, environment).wait(120)) == "");
-  }
-}
-
-}  // namespace
-
-TEST_CASE("rank: collectives" * doctest::skip()) {
-  const Group group = launch_from_env().group();
+// Every dtype and count.
+void check_values(const Group& group) {
   auto cell = static_cast<unsigned>(group.size());  // groups of other sizes draw other cells
   for (DType dtype : dtypes)
     for (int64_t count : counts) {
@@ -173,12 +161,8 @@ TEST_CASE("rank: collectives" * doctest::skip()) {
   check_many_blocks(group);
   for (int i = 0; i < 100; ++i) group.barrier();
 }
-TEST_CASE("collectives give the right values on every backend, size and dtype") {
-  run_everywhere("rank: collectives");
-}
 
-TEST_CASE("rank: same bits" * doctest::skip()) {
-  const Group group = launch_from_env().group();
+void check_same_bits(const Group& group) {
   for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     std::vector<double> random(50000);
     for (size_t i = 0; i < random.size(); ++i)
@@ -203,10 +187,9 @@ TEST_CASE("rank: same bits" * doctest::skip()) {
     CHECK(data.values() == Numbers(want, dtype).values());
   }
 }
-TEST_CASE("a reduction has the same bits on all ranks") { run_everywhere("rank: same bits"); }
 
-TEST_CASE("rank: asynchronous" * doctest::skip()) {
-  const Group group = launch_from_env().group();
+// Asynchronous operations run in the order of issue.
+void check_order_of_issue(const Group& group) {
   std::vector<std::vector<float>> buckets(40);
   std::vector<Work> work;
   for (int i = 0; i < 40; ++i) {
@@ -219,12 +202,8 @@ TEST_CASE("rank: asynchronous" * doctest::skip()) {
   for (int i = 0; i < 40; ++i)
     for (float x : buckets[i]) REQUIRE(x == static_cast<float>(i * group.size()));
 }
-TEST_CASE("asynchronous operations run in the order of issue") {
-  run_everywhere("rank: asynchronous");
-}
 
-TEST_CASE("rank: tensors" * doctest::skip()) {
-  const Group group = launch_from_env().group();
+void check_tensors(const Group& group) {
   Tensor ones = full({3, 5}, group.rank() + 1.0);
   Work work;
   {
@@ -236,10 +215,8 @@ TEST_CASE("rank: tensors" * doctest::skip()) {
   CHECK(ones.to_vector<double>() == std::vector<double>(15, group.size() * (group.size() + 1) / 2));
   CHECK_THROWS_AS(group.all_reduce(untracked::transpose(ones, 0, 1)), Error);
 }
-TEST_CASE("collectives take tensors") { run_everywhere("rank: tensors"); }
 
-TEST_CASE("rank: subgroups" * doctest::skip()) {
-  const Group world = launch_from_env().group();
+void check_subgroups(const Group& world) {
   std::vector<int> same_parity;
   for (int rank = world.size() - 1; rank >= 0; --rank)
     if (rank % 2 == world.rank() % 2) same_parity.push_back(rank);
@@ -254,7 +231,27 @@ TEST_CASE("rank: subgroups" * doctest::skip()) {
   world.barrier();
   CHECK_THROWS_AS(world.subgroup({world.size()}), Error);
 }
-TEST_CASE("subgroups work on their own") { run_everywhere("rank: subgroups"); }
+
+}  // namespace
+
+// One start of the ranks for all of them.
+TEST_CASE("rank: operations" * doctest::skip()) {
+  const Group group = launch_from_env().group();
+  check_values(group);
+  check_same_bits(group);
+  check_order_of_issue(group);
+  check_tensors(group);
+  check_subgroups(group);
+}
+TEST_CASE("collectives have right values, the same bits everywhere, and the order of their issue") {
+  for (const int size : {2, 3, 4}) CHECK(failures_over_mpi("rank: operations", size) == "");
+  for (const Setup& setup : setups()) {
+    CAPTURE(setup.connection.name);
+    CAPTURE(setup.size);
+    const auto environment = setup.connection.with({{"OMP_NUM_THREADS", "1"}});
+    CHECK(failures(Ranks("rank: operations", setup.size, environment).wait(240)) == "");
+  }
+}
 
 // Each name contains the names of all groups above it, and files have these names too.
 TEST_CASE("rank: subgroups of subgroups" * doctest::skip()) {
