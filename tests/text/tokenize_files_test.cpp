@@ -113,6 +113,23 @@ TEST_CASE("a run that was stopped goes on where it was, and gives the same file"
   CHECK_FALSE(tokenize_files(tokenizer, texts, folder / "again.bin", {}).resumed);
 }
 
+TEST_CASE("a tokenisation that had finished writes nothing, until a text changes") {
+  const TemporaryFolder folder;
+  const Tokenizer tokenizer = gpt2_tokenizer();
+  write(folder / "a.txt", "one two");
+  const auto run = [&] {
+    return tokenize_files(tokenizer, {folder / "a.txt"}, folder / "out.bin", {.threads = 1});
+  };
+  const TokenizeResult first = run(), again = run();
+  CHECK_FALSE(first.finished);
+  CHECK(again.finished);
+  CHECK(again.tokens == first.tokens);
+  write(folder / "a.txt", "one two three");
+  CHECK_FALSE(run().finished);
+  fs::remove(folder / "out.bin");
+  CHECK_FALSE(run().finished);
+}
+
 TEST_CASE("texts that cannot be read are named with file and line") {
   const TemporaryFolder folder;
   const Tokenizer tokenizer = gpt2_tokenizer();
