@@ -1,7 +1,6 @@
 #include "examples/language_model/evaluation.h"
 
 #include "examples/training/agreement.h"
-#include "platform/json/json_text.h"
 
 #include <fmt/format.h>
 
@@ -55,7 +54,7 @@ class Reader {
   }
 
   void add(const std::string& line) {
-    const auto json = json_if_whole(line);
+    const auto json = report::json_of(line);
     const bool fits =
         json.is_object() && json.contains("context") && json["context"].is_string() &&
         json.contains("choices") && json["choices"].is_array() &&

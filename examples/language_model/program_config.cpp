@@ -1,7 +1,6 @@
 #include "examples/language_model/program_config.h"
 
 #include "examples/language_model/byte_tokenizer.h"
-#include "platform/json/json_text.h"
 
 #include <fmt/format.h>
 
@@ -157,7 +156,7 @@ ProgramConfig program_config() {
 }
 
 ModelSizes sizes_of(const Model& model) {
-  const auto config = json_from(config_json_of(model));
+  const auto config = report::json_of(config_json_of(model));
   const char* positions =
       config.contains("n_positions") ? "n_positions" : "max_position_embeddings";
   return {config.at("vocab_size").get<int64_t>(), config.at(positions).get<int64_t>()};

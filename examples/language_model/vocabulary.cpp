@@ -1,6 +1,5 @@
 #include "examples/language_model/byte_tokenizer.h"
 #include "examples/language_model/data.h"
-#include "platform/json/json_text.h"
 
 #include <array>
 #include <vector>
@@ -22,7 +21,7 @@ constexpr std::array tokenizer_files = {"tokenizer.json",
                                         "generation_config.json"};
 
 bool holds_tokenizer(const fs::path& folder) {
-  return is_there(folder / "tokenizer.json") || is_there(folder / "vocab.json");
+  return fs::exists(folder / "tokenizer.json") || fs::exists(folder / "vocab.json");
 }
 
 fs::path folder_of(const fs::path& source) {
@@ -32,8 +31,8 @@ fs::path folder_of(const fs::path& source) {
 // Returns eos_token of tokenizer_config.json, which may be a text or an object with one.
 std::optional<std::string> eos_of(const fs::path& source) {
   const fs::path file = folder_of(source) / "tokenizer_config.json";
-  if (!is_there(file)) return std::nullopt;
-  const auto config = json_if_whole(read_file(file, largest_file));
+  if (!fs::exists(file)) return std::nullopt;
+  const auto config = report::json_of(read_file(file, largest_file));
   if (!config.is_object() || !config.contains("eos_token")) return std::nullopt;
   const auto& eos = config["eos_token"];
   const auto& text = eos.is_object() && eos.contains("content") ? eos["content"] : eos;
@@ -77,7 +76,7 @@ Vocabulary open_vocabulary(const Config& config, const fs::path& model) {
 std::optional<ChatTemplate> chat_template_of(const Vocabulary& vocabulary) {
   const std::string source = vocabulary.source.string();
   if (source.empty()) {
-    const auto config = json_from(byte_tokenizer_config());
+    const auto config = report::json_of(byte_tokenizer_config());
     return ChatTemplate::from_text(config["chat_template"].get<std::string>());
   }
   const std::string folder = folder_of(source).string();
@@ -93,7 +92,7 @@ void save_vocabulary(const Vocabulary& vocabulary, const fs::path& folder) {
   } else {
     for (const char* name : tokenizer_files) {
       const fs::path file = folder_of(vocabulary.source) / name;
-      if (is_there(file)) write_file(folder / name, read_file(file, largest_file));
+      if (fs::exists(file)) write_file(folder / name, read_file(file, largest_file));
     }
   }
   if (const auto ends = end_tokens(vocabulary); !ends.empty() && stop_tokens_of(folder).empty())
