@@ -65,7 +65,8 @@ class Opener {
                                 : "\n";
     example::on_first_rank(world_, "stories.txt", [&] {
       const std::string text = made_stories(config_.get<int64_t>("data.stories"), end);
-      if (!fs::exists(stories) || read_file(stories, longest_text) != text) write_file(stories, text);
+      if (!fs::exists(stories) || read_file(stories, longest_text) != text)
+        write_file(stories, text);
     });
     return of_text(stories.string(), "tokens");
   }
