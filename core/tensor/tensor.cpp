@@ -116,7 +116,7 @@ template <class T>
 std::vector<T> Tensor::to_vector() const {
   check(defined(), "to_vector: tensor is undefined");
   if (device() == Device{}) ++reads;  // otherwise to() counts the read
-  const Tensor host = to(Device{});
+  const Tensor host = untracked::to(*this, Device{});
   // std::vector<bool> has no data(), so values are copied through a tensor.
   const Tensor values = untracked::contiguous(untracked::cast(host, dtype_of<T>()));
   const T* first = static_cast<const T*>(values.data());

@@ -21,7 +21,7 @@ int64_t drawn(std::mt19937& random, int64_t least, int64_t most) {
 Plain with_gap(DType dtype, std::vector<int64_t> shape, int64_t gap, unsigned seed) {
   std::vector<int64_t> wide = shape;
   wide.back() += gap;
-  return test::random(dtype, shape, contiguous_strides(wide), seed);
+  return kernels::test::random(dtype, shape, contiguous_strides(wide), seed);
 }
 
 struct Cached {
@@ -71,10 +71,10 @@ TEST_CASE("few rows times a matrix equal the double loop") {
     // x and y by rows or by columns
     const bool x_turned = random() % 3 == 0, y_turned = random() % 3 == 0;
     const Plain x =
-        test::random(dtype, {rows, n}, x_turned ? Index{1, rows + 1} : Index{n + 2, 1}, seed + 2);
+        kernels::test::random(dtype, {rows, n}, x_turned ? Index{1, rows + 1} : Index{n + 2, 1}, seed + 2);
     const DType y_dtype = random() % 3 ? dtype : DType::f32;
     Plain y(y_dtype, {rows, columns}, y_turned ? Index{1, rows} : Index{columns + 1, 1});
-    const Plain bias = test::random(random() % 2 ? dtype : DType::f32, {columns}, {1}, seed + 3);
+    const Plain bias = kernels::test::random(random() % 2 ? dtype : DType::f32, {columns}, {1}, seed + 3);
     const bool with_bias = random() % 2;
     Numbers want;
     double magnitude = 1;
@@ -98,8 +98,8 @@ TEST_CASE("few rows times a matrix equal the double loop") {
 TEST_CASE("a row of few gets the bits that it gets alone") {
   for (const DType dtype : read_dtypes)
     for (const int64_t n : {64, 100, 768}) {
-      const Plain w = test::random(dtype, {130, n}, {n, 1}, 1);
-      const Plain x = test::random(dtype, {8, n}, {n, 1}, 2);
+      const Plain w = kernels::test::random(dtype, {130, n}, {n, 1}, 1);
+      const Plain x = kernels::test::random(dtype, {8, n}, {n, 1}, 2);
       const Plain y = zeros(dtype, {8, 130}), one = zeros(dtype, {1, 130});
       kernels::on({}).few_rows(y.view(), x.view(), w.view(), {});
       for (int64_t row = 0; row < 8; ++row) {
@@ -131,8 +131,8 @@ TEST_CASE("attention of few queries equals the double loop") {
     const int64_t heads = c.heads * c.each, capacity = c.keys + 5;
     const Plain q = with_gap(dtype, {c.batch, heads, c.queries, c.size}, 1, seed);
     const Index cache = {c.heads * capacity * c.size, capacity * c.size, c.size, 1};
-    const Plain k = test::random(dtype, {c.batch, c.heads, c.keys, c.size}, cache, seed + 1);
-    const Plain v = test::random(dtype, {c.batch, c.heads, c.keys, c.size}, cache, seed + 2);
+    const Plain k = kernels::test::random(dtype, {c.batch, c.heads, c.keys, c.size}, cache, seed + 1);
+    const Plain v = kernels::test::random(dtype, {c.batch, c.heads, c.keys, c.size}, cache, seed + 2);
     const Plain out = zeros(dtype, {c.batch, heads, c.queries, c.size});
     Plain first = zeros(DType::i64, {c.batch});
     for (int64_t i = 0; i < c.batch && !c.first.empty(); ++i)

@@ -70,7 +70,7 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, Device device, Gen
   std::vector<int64_t> numbers;
   for (const double draw : fine_uniform(shape.numel(), generator))
     numbers.push_back(low + static_cast<int64_t>(draw * static_cast<double>(count)));
-  return from_vector(numbers, shape).to(device);
+  return untracked::to(from_vector(numbers, shape), device);
 }
 
 Tensor bernoulli(const Tensor& p, Generator& generator) {
@@ -113,7 +113,7 @@ Tensor multinomial(const Tensor& weights, int64_t n, bool replacement, Generator
       draw_without_replacement(of_row, own, n, to);
   }
   const Shape shape = weights.ndim() == 2 ? Shape{rows, n} : Shape{n};
-  return from_vector(picks, shape).to(weights.device());
+  return untracked::to(from_vector(picks, shape), weights.device());
 }
 
 // Shuffles by Fisher and Yates, from the end.
