@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-Model golden(const std::string& name) {
+Model golden_model(const std::string& name) {
   return from_pretrained(test::golden_folder() + "/decoders/" + name);
 }
 
@@ -70,9 +70,9 @@ TEST_CASE("rank: a spread model generates what one process does" * doctest::skip
   const bool alike = std::string(std::getenv("TEST_PARTS")).starts_with("data");
   for (const char* name : {"llama", "llama_tied", "qwen3"}) {
     CAPTURE(name);
-    const Model alone = golden(name);
+    const Model alone = golden_model(name);
     Booster booster({.plugin = ways().at(std::getenv("TEST_PARTS"))});
-    const BoostedPair pair = boosted(booster, golden(name));
+    const BoostedPair pair = boosted(booster, golden_model(name));
     CHECK(generate(pair.model, prompts, {.max_new_tokens = 10}) ==
           generate(alone, prompts, {.max_new_tokens = 10}));
     CHECK(generate(pair.model, prompts, drawn()) == generate(alone, prompts, drawn()));
@@ -97,7 +97,7 @@ TEST_CASE("rank: generation is refused, or fails on all ranks" * doctest::skip()
   const World world = launch_from_env();
   const auto error_with = [](HybridParallelOptions options) {
     Booster booster({.plugin = HybridParallelPlugin(options)});
-    const BoostedPair pair = boosted(booster, golden("llama"));
+    const BoostedPair pair = boosted(booster, golden_model("llama"));
     return error_of([&] { generate(pair.model, {{1, 2, 3, 4}}, {.max_new_tokens = 3}); });
   };
   CHECK(contains(error_with({.pp_size = 2}), "ranks along pipeline cannot generate together"));
@@ -107,7 +107,7 @@ TEST_CASE("rank: generation is refused, or fails on all ranks" * doctest::skip()
                  "1 tokens do not divide among 2 ranks"));
   // A failure of the first rank's program ends the others.
   Booster booster({.plugin = HybridParallelPlugin(tensor_pair())});
-  const BoostedPair pair = boosted(booster, golden("llama"));
+  const BoostedPair pair = boosted(booster, golden_model("llama"));
   GenerateOptions options;
   options.on_token = [&](size_t, int32_t) -> bool {
     if (world.rank == 0) fail("the program gives up");
@@ -154,15 +154,15 @@ TEST_CASE("what a training has saved generates what the boosted model does") {
   const TemporaryFolder folder;
   const Tensor ids = from_vector(std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7, 8}, {2, 4});
   Booster booster;
-  const Model model = golden("llama");
+  const Model model = golden_model("llama");
   BoostedPair pair = boosted(booster, model);
   for (int i = 0; i < 3; ++i) step(booster, pair, ids);
   const TokenTexts texts = generate(pair.model, prompts, drawn());
-  CHECK(texts != generate(golden("llama"), prompts, drawn()));
+  CHECK(texts != generate(golden_model("llama"), prompts, drawn()));
   save_pretrained(pair.model, folder / "tuned");
   CHECK(generate(from_pretrained(folder / "tuned"), prompts, drawn()) == texts);
   booster.save_model(pair.model, folder / "weights.safetensors");
-  const BoostedPair other = boosted(booster, golden("llama"));
+  const BoostedPair other = boosted(booster, golden_model("llama"));
   booster.load_model(other.model, folder / "weights.safetensors");
   CHECK(generate(other.model, prompts, drawn()) == texts);
 }
