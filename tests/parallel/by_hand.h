@@ -28,8 +28,8 @@ class ByHand {
   void start(const Rank& rank);
   pid_t pid(size_t index) const { return pids_[index]; }
   // Waits for one process, counted in start order; kills it if it takes longer.
-  RankResult wait_for(size_t index, double seconds = 120);
-  std::vector<RankResult> wait(double seconds = 120);
+  RankResult wait_for(size_t index, double seconds = 300);
+  std::vector<RankResult> wait(double seconds = 300);
   // Returns the folder where they meet. It need not exist.
   const std::string& meeting_place() const { return meeting_place_; }
 

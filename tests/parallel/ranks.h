@@ -43,10 +43,10 @@ class Ranks {
   pid_t pid(int rank) const { return pids_[rank]; }
   // Returns the folder of the ranks' rendezvous; a test may put its own files into it.
   const std::string& folder() const { return folder_; }
-  // Waits for all; kills ranks that take longer than `seconds` times TEST_PATIENCE (sanitizers make
-  // everything slow).
+  // Waits for all; kills ranks that take longer than `seconds`, at least five minutes, times
+  // TEST_PATIENCE (sanitizers make everything slow).
   std::vector<RankResult> wait(double seconds = 60);
-  // Blocks until the file appears in the folder, at most 60 seconds.
+  // Blocks until the file appears in the folder, at most five minutes.
   void wait_for_file(const std::string& name) const;
 
  private:

@@ -96,7 +96,7 @@ TEST_CASE("ranks leave a store in any order, and what they have put stays") {
 }
 
 TEST_CASE("rank 0 that has left serves others, at most for BOOSTER_TIMEOUT") {
-  const Variable secret("BOOSTER_SECRET", "sixteen letters!"), limit("BOOSTER_TIMEOUT", "2");
+  const Variable secret("BOOSTER_SECRET", "sixteen letters!"), limit("BOOSTER_TIMEOUT", "5");
   auto ranks = meet_all(free_endpoint(), 3);
   for (auto& rank : ranks) rank->wait_for({0, 1, 2});
   auto exit =
@@ -136,7 +136,7 @@ TEST_CASE("rank: stays unless it is rank 0" * doctest::skip()) {
   touch("left-0");
 }
 TEST_CASE("a rank that has crashed or is silent does not keep rank 0") {
-  const auto environment = over_store().with({{"BOOSTER_HEARTBEAT", "2"}});
+  const auto environment = over_store().with({{"BOOSTER_HEARTBEAT", "4"}});
   Ranks ranks("rank: stays unless it is rank 0", 3, environment);
   for (const char* name : {"ready-0", "ready-1", "ready-2"}) ranks.wait_for_file(name);
   kill(ranks.pid(1), SIGKILL);

@@ -66,9 +66,9 @@ TEST_CASE("a run tool that is killed ends the others and nothing starts again") 
     TwoTools tools(folder, "exec sleep 60");
     for (const char* runs : {"runs-0", "runs-1"}) wait_for(folder / runs);
     kill(tools[killed].pid(), SIGKILL);
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = std::chrono::steady_clock::now();  // its rank sleeps for 60 s
     CHECK(tools[1 - killed].wait() == 1);
-    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(15));
+    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(45));
     CHECK(tools[killed].wait() == -SIGKILL);
     const std::string said = tools[1 - killed].err();
     CHECK(contains(said, "(the tool of node " + std::to_string(killed) + "; pid "));
