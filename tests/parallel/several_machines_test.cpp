@@ -227,9 +227,8 @@ TEST_CASE("rank: waits within a machine" * doctest::skip()) {
   CHECK_THROWS_AS(pair.barrier(), Error);
 }
 TEST_CASE("who waits within a machine learns that rank 0 and then its neighbour are gone") {
-  const auto environment =
-      over_store().with({{"TEST_MACHINES", "1+2"}, {"BOOSTER_TIMEOUT", "300"}});
-  const auto results = Ranks("rank: waits within a machine", 3, environment).wait(60);
+  const auto environment = over_store().with({{"TEST_MACHINES", "1+2"}});
+  const auto results = Ranks("rank: waits within a machine", 3, environment).wait();
   CHECK(results[0].status == SIGKILL);
   CHECK(results[1].status == SIGKILL);
   CHECK(failures({results[2]}) == "");
