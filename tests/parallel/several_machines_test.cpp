@@ -4,6 +4,7 @@
 
 #include "parallel/mesh.h"
 #include "parallel/rendezvous/machines.h"
+#include "tests/draws.h"
 #include "tests/parallel/numbers.h"
 #include "tests/parallel/ranks.h"
 
@@ -78,10 +79,10 @@ std::vector<double> reduced(const std::vector<std::vector<double>>& all, DType d
 // Makes the same calls on all ranks.
 class Drawing {
  public:
-  Drawing(const Group& group, unsigned seed) : group_(group), random_(seed) {}
+  Drawing(const Group& group, unsigned seed)
+      : group_(group), random_(seed), call_(static_cast<int>(seed)) {}
 
-  void next() {
-    ++call_;
+  void make() {
     dtype_ = sent_dtypes[below(std::size(sent_dtypes))];
     // From no elements to several blocks of every lane.
     count_ = static_cast<int64_t>(
@@ -159,31 +160,29 @@ class Drawing {
 
   const Group& group_;
   std::mt19937 random_;
-  int call_ = 0, root_ = 0;
+  int call_, root_ = 0;
   DType dtype_ = DType::f32;
   int64_t count_ = 0;
   CollectiveOp reduction_ = CollectiveOp::sum;
 };
-
-int number_in(const char* variable, int standard) {
-  const char* given = std::getenv(variable);
-  return given ? std::atoi(given) : standard;
-}
 
 }  // namespace
 
 TEST_CASE("rank: draws collectives" * doctest::skip()) {
   const Group group = launch_from_env().group();
   CHECK(group.backend() == std::getenv("WANTED_BACKEND"));
-  Drawing drawing(group, static_cast<unsigned>(number_in("SEED", 1)));
-  for (int i = number_in("DRAWS", 30); i > 0; --i) drawing.next();
+  const int layout = std::atoi(std::getenv("LAYOUT"));
+  for (const unsigned draw : testing::draws(110)) {
+    CAPTURE(draw);
+    Drawing(group, draw * 8 + static_cast<unsigned>(layout)).make();
+  }
 }
 TEST_CASE("collectives over several machines have the bits of a plain model") {
   struct Layout {
     const char *machines, *backend;
     int size;
   };
-  unsigned seed = static_cast<unsigned>(number_in("SEED", 1));
+  int number = 0;
   for (const Layout& layout : {Layout{"1+1", "gloo", 2}, Layout{"2+2", "shm+gloo", 4},
                                Layout{"1+1+1", "gloo", 3}, Layout{"1+2", "shm+gloo", 3},
                                Layout{"3+3", "shm+gloo", 6}, Layout{"2+1+2", "shm+gloo", 5},
@@ -191,7 +190,7 @@ TEST_CASE("collectives over several machines have the bits of a plain model") {
     CAPTURE(layout.machines);
     const auto environment = over_store().with({{"TEST_MACHINES", layout.machines},
                                                 {"WANTED_BACKEND", layout.backend},
-                                                {"SEED", std::to_string(seed++)},
+                                                {"LAYOUT", std::to_string(number++)},
                                                 {"OMP_NUM_THREADS", "1"}});
     CHECK(failures(Ranks("rank: draws collectives", layout.size, environment).wait(300)) == "");
   }

@@ -5,6 +5,7 @@
 #include "parallel/rendezvous/rank_notes.h"
 #include "platform/error.h"
 #include "platform/warn.h"
+#include "tests/draws.h"
 #include "tests/parallel/by_hand.h"
 #include "tests/tools/run/run_tool.h"
 #include "tools/run/hang_report.h"
@@ -70,11 +71,11 @@ TEST_CASE("rank: one fails" * doctest::skip()) {
 }
 
 TEST_CASE("the failure summary names the rank that failed, not one that saw it fail") {
-  std::mt19937 random{std::random_device()()};
   const char* const hows[] = {"exit", "kill", "abort", "late", "well"};
-  for (int attempt = 0; attempt < 20; ++attempt) {
+  for (const unsigned seed : testing::draws(55)) {
+    std::mt19937 random(seed);
     const int victim = draw(random, 0, 2);
-    const std::string how = hows[attempt % 5];
+    const std::string how = hows[seed % 5];
     const auto ended = run(ranks_of(3, "rank: one fails"), [&] {
       setenv("TEST_VICTIM", std::to_string(victim).c_str(), 1);
       setenv("TEST_HOW", how.c_str(), 1);
@@ -157,8 +158,8 @@ TEST_CASE("a rank that was stopped while it saved is not waited for") {
 
 // Notes are files with untrusted content.
 TEST_CASE("a hang report takes any notes, and its text cannot steer a terminal") {
-  std::mt19937 random{std::random_device()()};
-  for (int i = 0; i < 500; ++i) {
+  for (const unsigned seed : testing::draws(5500)) {
+    std::mt19937 random(seed);
     std::map<std::string, LongWait> waits;
     for (int rank = draw(random, 1, 3); rank >= 0; --rank) {
       std::string note(draw(random, 0, 30), '\0');
@@ -296,8 +297,8 @@ TEST_CASE("text for a terminal keeps what shows and writes out what steers") {
         "\\xff\\xc3(\\xe2\\x80\\xae\\xed\\xa0\\x80\\xc0\\xaf");
   CHECK(terminal_line("\x1b[38;5;1mx\x1b[m\x1b[2J\x1b[") ==
         "\x1b[38;5;1mx\x1b[m\\x1b[2J\\x1b[");
-  std::mt19937 random{std::random_device()()};
-  for (int i = 0; i < 2000; ++i) {
+  for (const unsigned seed : testing::draws(22000)) {
+    std::mt19937 random(seed);
     std::string bytes(draw(random, 0, 12), '\0');
     for (char& c : bytes) c = static_cast<char>(draw(random, 0, 255));
     for (const char c : terminal_text(bytes)) CHECK(static_cast<unsigned char>(c) >= 0x20);
@@ -315,8 +316,8 @@ TEST_CASE("rank: reduces for ever" * doctest::skip()) {
 }
 
 TEST_CASE("a run tool that is killed at any moment leaves no folder and no rank") {
-  std::mt19937 random{std::random_device()()};
-  for (int attempt = 0; attempt < 15; ++attempt) {
+  for (const unsigned seed : testing::draws(66)) {
+    std::mt19937 random(seed);
     Running tool(ranks_of(2, "rank: reduces for ever"));
     nap(draw(random, 0, 250));
     const std::string children =
@@ -366,18 +367,19 @@ TEST_CASE("what killed ranks and run tools leave is cleared away by the next, an
 }
 
 TEST_CASE("ranks started by hand that end by an error at any moment leave no folder") {
-  std::mt19937 random{std::random_device()()};
-  for (int attempt = 0; attempt < 15; ++attempt) {
+  for (const unsigned seed : testing::draws(66)) {
+    std::mt19937 random(seed);
+    const unsigned victim = seed % 3;
     ByHand ranks("rank: one fails");
     for (const int rank : {0, 1, 2})
       ranks.start({.rank = rank,
                    .size = 3,
-                   .environment = {{"TEST_VICTIM", std::to_string(attempt % 3)},
+                   .environment = {{"TEST_VICTIM", std::to_string(victim)},
                                    {"TEST_HOW", "exit"},
                                    {"TEST_STEPS", std::to_string(draw(random, 0, 100))},
                                    {"TEST_LATENCY_MS", std::to_string(draw(random, 0, 40))}}});
     const auto results = ranks.wait();
-    CHECK(WEXITSTATUS(results[attempt % 3].status) == 7);
+    CHECK(WEXITSTATUS(results[victim].status) == 7);
     CHECK(!fs::exists(ranks.meeting_place()));
   }
 }
