@@ -276,7 +276,7 @@ Tensor arange(int64_t n, TensorOptions options) {
   if (options.device != Device{} && n > 0) return arange_there(n, options);
   Tensor values = empty({n}, {.dtype = DType::i64});
   for (int64_t i = 0; i < n; ++i) values.data<int64_t>()[i] = i;
-  return untracked::cast(values, options.dtype).to(options.device);
+  return untracked::to(untracked::cast(values, options.dtype), options.device);
 }
 
 // Counts each half from its own end, so that both ends are exact.
@@ -291,7 +291,7 @@ Tensor linspace(double first, double last, int64_t n, TensorOptions options) {
     values[static_cast<size_t>(i)] = i < n / 2 || n == 1
                                          ? first + step * static_cast<double>(i)
                                          : last - step * static_cast<double>(n - 1 - i);
-  return untracked::cast(from_vector(values, {n}), options.dtype).to(options.device);
+  return untracked::to(untracked::cast(from_vector(values, {n}), options.dtype), options.device);
 }
 
 template <class T>

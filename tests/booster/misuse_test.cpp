@@ -1,6 +1,7 @@
 // Handles that are used where they cannot work: each call is an error that names it, never a crash
 // or a hang.
 #include "booster/booster.h"
+#include "core/optim/update_rule.h"
 #include "tests/error_of.h"
 #include "tests/parallel/ranks.h"
 

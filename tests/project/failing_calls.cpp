@@ -2,6 +2,8 @@
 //   FAIL_UNDER=FOLDER FAIL_AT=N FAIL_WITH=ERROR LD_PRELOAD=failing_calls.so program
 // Counts the calls that change something in or below FOLDER; the N-th fails with the error number
 // ERROR, or kills the process if that is 0. FAIL_NOTE=FILE gets a line about it.
+// Both pwrite and pwrite64 are defined here, so one must not stand for the other.
+#undef _FILE_OFFSET_BITS
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
