@@ -2,8 +2,8 @@
 // keys and values. These are read once, in order, where they lie: forward.cpp would copy them
 // first.
 //
-// Heads of queries that share a head of keys are computed together. Results do not depend on how
-// many are, nor on the number of threads.
+// Heads of queries that share a head of keys are computed together. Results do not depend on the
+// number of threads.
 #include "kernels/attention/log_2.h"
 #include "kernels/catalogue.h"
 #include "kernels/products/dot_tile.h"
