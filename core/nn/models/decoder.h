@@ -39,7 +39,7 @@ class DecoderMlp : public Module {
   Linear &gate_proj, &up_proj, &down_proj;
 
  private:
-  Tensor forward(const Tensor& x) override { return down_proj(swiglu(gate_proj(x), up_proj(x))); }
+  Tensor forward(const Tensor& x) override;
 };
 
 class DecoderBlock : public Module {
