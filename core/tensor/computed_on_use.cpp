@@ -4,20 +4,34 @@
 
 namespace booster {
 
-Tensor computed_on_use(const Shape& shape, const TensorOptions& options,
-                       std::shared_ptr<const Recipe> recipe) {
-  const LazyInit without_memory;
-  const Tensor x = empty(shape, options);
-  if (x.numel() == 0) return x;
+namespace {
+
+// x has no memory.
+void set_recipe(const Tensor& x, std::shared_ptr<const Recipe> recipe) {
   const auto write = [recipe](const Tensor& to) {
     if (to.dtype() == recipe->dtype()) return recipe->write(to);
     const Tensor computed = empty(to.shape(), {recipe->dtype(), to.device()});
     recipe->write(computed);
     Tensor(to).copy_(computed);
   };
-  Absence& absence = *x.body()->storage->absence;
-  absence.compute_on_use(std::move(recipe), x.shape().back(), write_on_use(x, write));
+  x.body()->storage->absence->compute_on_use(std::move(recipe), x.shape().back(),
+                                             write_on_use(x, write));
+}
+
+}  // namespace
+
+Tensor computed_on_use(const Shape& shape, const TensorOptions& options,
+                       std::shared_ptr<const Recipe> recipe) {
+  const LazyInit without_memory;
+  const Tensor x = empty(shape, options);
+  if (x.numel() > 0) set_recipe(x, std::move(recipe));
   return x;
+}
+
+void compute_again_on_use(const Tensor& x, std::shared_ptr<const Recipe> recipe) {
+  if (x.numel() == 0) return;
+  give_back_memory(x, "");
+  set_recipe(x, std::move(recipe));
 }
 
 std::shared_ptr<const Recipe> recipe_of(const Tensor& x) {

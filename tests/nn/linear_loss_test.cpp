@@ -2,7 +2,7 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/nn/functional.h"
-#include "core/nn/models.h"
+#include "core/nn/models/decoder.h"
 #include "core/tensor/absence.h"
 #include "core/tensor/memory/allocator.h"
 #include "tests/draws.h"
@@ -204,6 +204,26 @@ TEST_CASE("a target that is no class is an error with its row") {
   const Tensor target = full({layer.x.size(0)}, 1000, {.dtype = DType::i64});
   const std::string error = error_of([&] { linear_cross_entropy(layer.x, w, target); });
   CHECK(error.find("target is not a class; got 1000 in row 0") != std::string::npos);
+}
+
+TEST_CASE("a decoder's MLP keeps the arguments of swiglu and not its result") {
+  const int64_t rows = 64, inner = 4096;
+  const auto options = models::decoder_options(
+      "llama",
+      {.vocab_size = 8, .hidden_size = 4, .intermediate_size = inner, .num_attention_heads = 1});
+  models::DecoderMlp mlp(options);
+  const Tensor x = normal({rows, 4}).requires_grad_();
+  const int64_t before = allocator_stats().live_bytes;
+  const Tensor y = mlp(x);
+  CHECK(allocator_stats().live_bytes - before < 5 * rows * inner * 4 / 2);
+  sum(sin(y)).backward();
+  const Tensor got = x.grad().clone(), of_weight = mlp.down_proj.weight.grad().clone();
+  Tensor(x.grad()).zero_();
+  Tensor(mlp.down_proj.weight.grad()).zero_();
+  const Tensor kept = silu(linear(x, mlp.gate_proj.weight)) * linear(x, mlp.up_proj.weight);
+  sum(sin(linear(kept, mlp.down_proj.weight))).backward();
+  CHECK(relative_distance(got, x.grad()) < 1e-5);
+  CHECK(relative_distance(of_weight, mlp.down_proj.weight.grad()) < 1e-5);
 }
 
 TEST_CASE("language models train without all logits, and evaluate with them") {

@@ -1,9 +1,14 @@
 #include "core/nn/models/decoder.h"
 
+#include "core/autograd/tape.h"
 #include "core/nn/documents.h"
 #include "core/nn/functional.h"
 #include "core/nn/key_value_cache.h"
+#include "core/tensor/absence.h"
+#include "core/tensor/computed_on_use.h"
 #include "core/tensor/token_layout.h"
+#include "kernels/catalogue.h"
+#include "kernels/host/recording.h"
 
 #include <algorithm>
 #include <utility>
@@ -129,6 +134,35 @@ DecoderMlp::DecoderMlp(const DecoderOptions& options)
                           {.bias = options.mlp_bias})),
       down_proj(add<Linear>("down_proj", *options.intermediate_size, *options.hidden_size,
                             {.bias = options.mlp_bias})) {}
+
+namespace {
+
+struct SwigluAgain : Recipe {
+  SwigluAgain(const Tensor& gate, const Tensor& up) : gate(gate), up(up) {}
+  DType dtype() const override { return gate.get().dtype(); }
+  void write(const Tensor& y) const override {
+    kernels::on(y.device())
+        .binary(kernels::BinaryOp::swiglu, y.view(), gate.get().view(), up.get().view());
+  }
+  Saved gate, up;
+};
+
+// Backward keeps gate and up, from which it computes swiglu again: a third less to keep.
+void keep_only_arguments(const Tensor& inner, const Tensor& gate, const Tensor& up) {
+  const bool same = inner.dtype() == gate.dtype() && inner.dtype() == up.dtype() &&
+                    inner.shape() == gate.shape() && fills_storage(inner);
+  if (same && must_record({inner}) && !kernels::is_recording())
+    compute_again_on_use(inner, std::make_shared<SwigluAgain>(gate, up));
+}
+
+}  // namespace
+
+Tensor DecoderMlp::forward(const Tensor& x) {
+  const Tensor gate = gate_proj(x), up = up_proj(x), inner = swiglu(gate, up);
+  const Tensor y = down_proj(inner);
+  keep_only_arguments(inner, gate, up);
+  return y;
+}
 
 DecoderBlock::DecoderBlock(const std::string& name, const DecoderOptions& options, int64_t layer,
                            std::shared_ptr<const Rotary> rotary)

@@ -40,7 +40,7 @@ class DecoderMlp : public Module {
   Linear &gate_proj, &up_proj, &down_proj;
 
  private:
-  Tensor forward(const Tensor& x) override { return down_proj(swiglu(gate_proj(x), up_proj(x))); }
+  Tensor forward(const Tensor& x) override;
 };
 
 class DecoderBlock : public Module {
