@@ -11,8 +11,8 @@ namespace booster {
 
 class OneThread {
  public:
-  // Words for errors: "OWNER OF is called while another thread is in a call of WITH; got two
-  // threads at once, want one at a time, or EACH for each". Scopes give OF.
+  // Words for errors: "OWNER: two threads call WITH at once; got a call of OF, want one thread at a
+  // time, or EACH for each". Scopes give OF.
   OneThread(const char* owner, const char* with, const char* each)
       : owner_(owner), with_(with), each_(each) {}
 
@@ -25,10 +25,9 @@ class OneThread {
       if (user_.thread_.compare_exchange_strong(none, std::this_thread::get_id()))
         is_first_ = true;
       else if (none != std::this_thread::get_id())
-        fail(
-            "{} {} is called while another thread is in a call of {}; got two threads at once, "
-            "want one at a time, or {} for each",
-            user_.owner_, of, user_.with_, user_.each_);
+        fail("{}: two threads call {} at once; got a call of {}, want one thread at a time, or {} "
+             "for each",
+             user_.owner_, user_.with_, of, user_.each_);
     }
     ~Scope() {
       if (is_first_) user_.thread_.store({});

@@ -50,7 +50,7 @@ struct Iteration {
   bool statistics_noted = false;              // reported frozen batch norms (frozen_statistics.h)
   std::shared_ptr<const BatchWeight> weight;  // of the current passes' batch
   int no_sync = 0;  // living guards: gradients of the next backward passes stay local
-  OneThread thread{"booster: the boosted", "what was boosted with it", "a model"};
+  OneThread thread{"booster", "objects of one boost", "a model"};
   std::unique_ptr<JoinedMean> joined;  // null: each batch's loss is a mean of its own
 
   bool awaits(const Optimizer& optimizer) const;

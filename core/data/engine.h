@@ -83,7 +83,7 @@ class Engine {
   std::condition_variable work_ready_, batch_ready_;
   std::vector<std::thread> threads_;
   int forks_ = 0;  // fork_count() of the process that started them
-  OneThread consumer_{"DataLoader:", "the same loader", "a loader"};
+  OneThread consumer_{"DataLoader", "the same loader", "a loader"};
   bool stopping_ = false;
   LoaderState now_;                                  // the current epoch's, or the last one's
   std::optional<LoaderState> next_ = LoaderState{};  // where begin() starts; nothing: after now_

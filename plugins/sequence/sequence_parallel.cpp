@@ -189,18 +189,16 @@ void SequenceParallel::end(Pass pass) {
   set_token_layout({});
   const TokenUses uses = take_token_uses();
   if (pass == Pass::backward || uses.asked || !uses.was_set) return;
-  check(
-      !uses.counted,
-      "hybrid_parallel: {}: a module within sequence_blocks made arange of as many numbers as this "
-      "rank has tokens, and did not ask which tokens these are; want positions from "
-      "first_token(tokens) on (core/tensor/tensor.h)",
-      mode_names[static_cast<size_t>(mode_)]);
-  check(
-      table_.empty() || mode_ != SequenceMode::ring_attn,
-      "hybrid_parallel: ring_attn: {} is a buffer of a module within sequence_blocks, as tables of "
-      "positions are, and nothing in them asked which tokens this rank has; want positions from "
-      "first_token(tokens) on (core/tensor/tensor.h), or a call of it if none are needed",
-      table_);
+  check(!uses.counted,
+        "hybrid_parallel: {}: a module within sequence_blocks called arange with this rank's "
+        "number of tokens, but not first_token(); want positions that start at first_token(tokens) "
+        "(core/tensor/tensor.h)",
+        mode_names[static_cast<size_t>(mode_)]);
+  check(table_.empty() || mode_ != SequenceMode::ring_attn,
+        "hybrid_parallel: ring_attn: {}, a buffer of a module within sequence_blocks, may be a "
+        "table of positions, but no module called first_token(); want positions that start at "
+        "first_token(tokens) (core/tensor/tensor.h), or a call of it if none are needed",
+        table_);
 }
 
 // Watches the blocks by hooks. The first block gets all tokens, and the others get this rank's. A

@@ -141,7 +141,7 @@ TEST_CASE("a second consumer of a loader gets an error, the first goes on") {
     });
     set->wait_until_asked();
     std::this_thread::sleep_for(std::chrono::milliseconds(50));  // until it waits for the batch
-    const std::string want = "is called while another thread is in a call of the same loader";
+    const std::string want = "two threads call the same loader at once";
     CHECK(contains(error_of([&] { loader.begin(); }), "DataLoader: begin() " + want));
     CHECK(contains(error_of([&] { loader.prepare(); }), "DataLoader: prepare() " + want));
     set->open();

@@ -74,7 +74,7 @@ TEST_CASE("documents of another shape, or without causality, are an error") {
   const Tensor documents = zeros({2, 5}, {.dtype = DType::i64});
   CHECK(error_of([&] {
           attention(in.q, in.k, in.v, {.documents = documents});
-        }).find("want causal = true") != std::string::npos);
+        }).find("need causal = true") != std::string::npos);
   CHECK(error_of([&] {
           attention(in.q, in.k, in.v, {.causal = true, .documents = zeros({2, 4}, {DType::i64})});
         }).find("documents have the wrong shape; got") != std::string::npos);

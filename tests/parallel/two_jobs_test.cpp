@@ -132,7 +132,7 @@ TEST_CASE("the error of a rank at another job's place names both jobs and what t
   CAPTURE(told);
   CHECK(contains(told, "rendezvous: another job meets in "));
   CHECK(contains(told, "rank 0 (pid "));
-  CHECK(contains(told, ") is 2 ranks of "));
+  CHECK(contains(told, ") belongs to 2 ranks of "));
   CHECK(contains(told, " --seed=1 in "));
   CHECK(contains(told, "; this is rank 1 of 3 ranks of "));
   CHECK(contains(told, " --seed=2 --name=\\x1b[2J in "));
@@ -161,7 +161,7 @@ TEST_CASE("BOOSTER_JOB says which ranks belong together, whatever their command 
   };
   CHECK(told_beside({0, 2, named("a"), {"x"}}, {1, 2, named("a"), {"y"}}) == "");
   const std::string told = told_beside({0, 2, named("a"), {}}, {1, 2, named("b"), {}});
-  CHECK(contains(told, " is 2 ranks of job a; this is rank 1 of 2 ranks of job b; want "));
+  CHECK(contains(told, " belongs to 2 ranks of job a; this is rank 1 of 2 ranks of job b; want "));
 }
 
 TEST_CASE("arguments that only say which rank this is do not tell jobs apart") {

@@ -92,7 +92,7 @@ Tensor first_keys(const AttentionOptions& options, int64_t batch, int64_t querie
         options.window);
   const bool has_window = options.window > 0 && options.window < keys;
   if (options.window > 0 || documents.defined())
-    check(options.causal, "attention: a window and documents want causal = true");
+    check(options.causal, "attention: a window and documents need causal = true");
   if (!has_window && !documents.defined()) return {};
   const NoGradGuard no_grad;
   const PolicyScope inside(nullptr);

@@ -64,7 +64,8 @@ LRScheduler::LRScheduler(Optimizer optimizer, std::unique_ptr<Schedule> schedule
 }
 
 void LRScheduler::step() {
-  check(!body_.in("lr_scheduler.step").schedule->wants_metric(),
+  const Body& body = body_.in("lr_scheduler.step");
+  check(!body.schedule->wants_metric(),
         "{}: step needs a metric; got none, want a call such as scheduler.step(loss)", name());
   body_->follow_groups();
   body_->apply(body_->step + 1);

@@ -336,7 +336,7 @@ TEST_CASE("each program has its own default of what a section chooses by name") 
   CHECK(Config::from_text(R"({"model": {"name": "resnet20"}})", "c", {}, texts)
             .get<std::string>("model.name") == "resnet20");
   CHECK_THROWS_WITH_AS(Config::from_text("{}", "c", {}, {.defaults = {{"model.name", "gpt3"}}}),
-                       Contains("the program's default of model does not exist; got gpt3"), Error);
+                       Contains("unknown name in the program's default of model; got gpt3"), Error);
 }
 
 TEST_CASE("$schema may stand at the top, and says nothing") {

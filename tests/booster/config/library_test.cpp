@@ -112,7 +112,7 @@ TEST_CASE("a library that cannot be used is an error that says why, with its pla
   const std::pair<std::string, const char*> mistakes[] = {
       {(folder / "none.so").string(), "no such file; got '"},
       {"libnone.so", "no such file; got 'libnone.so'"},
-      {folder.path().string(), "no file; got '"},
+      {folder.path().string(), "not a regular file; got '"},
       {(folder / "text.so").string(), "text.so' cannot be loaded: file too short"},
       {library("silent"), "libsilent.so' adds nothing to booster; want BOOSTER_LIBRARY"},
       {library("older"), "against another version of booster; got 0.0.9 with libstdc++, want 0."},

@@ -127,7 +127,7 @@ TEST_CASE("the tensor checker ends a training at the first bad number, or lists 
   options.checker = {.mode = CheckMode::abort, .file = folder / "worker_cpu"};
   const auto overflow = [](const Tensor& h) { return exp(h * 0.0 + 12.0); };
   CHECK_THROWS_WITH_AS(diagnosed({.between = overflow, .options = options}),
-                       Contains("step 1: exp gave 0 nan and 32 inf among 32 numbers"), Error);
+                       Contains("step 1: exp gave 0 nan and 32 inf among 32 values"), Error);
   CHECK(current_observer() == nullptr);
   options.checker.mode = CheckMode::all;
   const Outcome seen = diagnosed({.options = options});
@@ -159,7 +159,7 @@ TEST_CASE("--diagnose takes a range of steps or none") {
   CHECK(range({"--diagnose=4:5"}) == "4:5");
   CHECK(range({"--diagnose"}) == "1:1000000000000");
   CHECK(range({"--diagnose", "--set", "train.epochs=1"}) == "1:1000000000000");
-  CHECK_THROWS_WITH_AS(range({"--diagnose=5:4"}), Contains("train.diagnose: bad range"), Error);
+  CHECK_THROWS_WITH_AS(range({"--diagnose=5:4"}), Contains("train.diagnose: wrong range of steps"), Error);
 }
 
 TEST_CASE("numerics.json holds what the table says") {

@@ -182,7 +182,7 @@ TEST_CASE("who has no secret, another one, another job or a taken rank is refuse
   auto cake = joining(1, 2, "cake"), wide = joining(1, 3), high = joining(5, 2),
        twice = joining(0, 2);
   CHECK(cake.get() == "rendezvous: " + who +
-                          "1: another job meets there: that of rank 0 is job; this is rank 1 of "
+                          "1: another job meets there: rank 0 belongs to job; this is rank 1 of "
                           "cake; want a MASTER_PORT for each job, or one BOOSTER_JOB for all ranks "
                           "of a job");
   CHECK(wide.get().find("another job meets there") != std::string::npos);

@@ -88,9 +88,9 @@ TEST_CASE("rank: refusals" * doctest::skip()) {
     says(error_of([&] { StagesPlugin(group, given); }), text);
   };
   options({}, "exactly one of num_microbatches and microbatch_size");
-  options({.num_microbatches = 2, .microbatch_size = 2}, "one of the two");
-  options({.num_microbatches = 2, .num_model_chunks = 2}, "wants 1 chunk of the model");
-  options({.style = PipelineStyle::interleaved, .num_microbatches = 2}, "wants 2 chunks or more");
+  options({.num_microbatches = 2, .microbatch_size = 2}, "got 2 and 2");
+  options({.num_microbatches = 2, .num_model_chunks = 2}, "needs 1 chunk of the model");
+  options({.style = PipelineStyle::interleaved, .num_microbatches = 2}, "needs 2 chunks or more");
   options({.style = PipelineStyle::interleaved, .num_microbatches = 3, .num_model_chunks = 2},
           "want a multiple of 2 microbatches; got 3");
   options({.num_microbatches = 2, .links_per_piece = {1, 1}, .first_links = {"1"}},

@@ -282,7 +282,7 @@ TEST_CASE("a hostfile is read, filtered and checked") {
     CAPTURE(word);
     std::ofstream(options.hostfile) << "node0 " << word << "\n";
     CHECK_THROWS_WITH_AS(hosts_of(options),
-                         (options.hostfile + ":1: got '" + word +
+                         (options.hostfile + ":1: unknown attribute; got '" + word +
                           "', want slots=N (1 to 4096) or port=N (1 to 65535)")
                              .c_str(),
                          Error);
