@@ -186,7 +186,7 @@ TEST_CASE("only regular files of a sensible size are opened") {
   CHECK(contains(error_of([&] { load_image(folder / "pipe.jpg"); }), "not a regular file"));
   folder.write("big.jpg", "");
   std::filesystem::resize_file(folder / "big.jpg", image_limits::file_bytes + 1);
-  CHECK(contains(error_of([&] { load_image(folder / "big.jpg"); }), "file too big"));
+  CHECK(contains(error_of([&] { load_image(folder / "big.jpg"); }), "file too large"));
 }
 
 TEST_CASE("the name of a bad file cannot steer a terminal") {

@@ -72,7 +72,7 @@ TEST_CASE("it is given back without an error, in destructors, when the GPU works
     take_scratch(megabyte);
     take_scratch(2 * megabyte);
     ends_in_launch();
-    const bool is_broken = says(error_of([] { synchronize(0); }), "any more");
+    const bool is_broken = says(error_of([] { synchronize(0); }), "no longer");
     give_scratch(2 * megabyte);
     give_scratch(megabyte);
     return is_broken;
@@ -110,7 +110,7 @@ TEST_CASE(
     const bool was_measured = take_times().times.at(0).device == 0;
     const int64_t open = begin_time();
     ends_in_launch();
-    const bool is_broken = says(error_of([] { synchronize(0); }), "any more");
+    const bool is_broken = says(error_of([] { synchronize(0); }), "no longer");
     end_time(open);
     return was_measured && is_broken && open == 1 && begin_time() == -1 &&
            take_times().times.at(0).device == -1;
@@ -147,7 +147,7 @@ TEST_CASE("an error that stays says that the process is lost, and one that does 
   }
   CHECK(says(words(cudaErrorNoKernelImageForDevice), "-Dgpu_arch"));
   CHECK(says(words(cudaErrorInvalidValue), "cudaFree(x) failed; got \"invalid argument\""));
-  CHECK(!says(words(cudaErrorInvalidValue), "any more"));
+  CHECK(!says(words(cudaErrorInvalidValue), "no longer"));
 }
 
 TEST_CASE("with BOOSTER_CUDA_DEBUG the call that did it has the error") {
