@@ -131,7 +131,7 @@ TEST_CASE("einsum says what is wrong with an equation") {
   refused("ii->i", {a}, "sizes of 'i' differ; got 2 and 3");
   refused("ij->ii", {a}, "'i' occurs twice");
   refused("ij->ik", {a}, "'k' occurs only in the result");
-  refused("i1->i", {a}, "bad subscript");
+  refused("i1->i", {a}, "wrong subscript");
   refused("ij", {Tensor()}, "undefined");
   refused("", {}, "at least one operand");
 }

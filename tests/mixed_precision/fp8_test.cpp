@@ -103,7 +103,7 @@ TEST_CASE("layers whose sizes do not fit run in bf16 and are named with the reas
   CHECK(
       none.precision.notes() ==
       std::vector<std::string>{"fp8: 0 (6 in, 10 out), 2 (10 in, 4 out) run in bf16: 8-bit matrix "
-                               "units want sizes that are multiples of 16",
+                               "units need sizes that are multiples of 16",
                                "fp8: no layer runs in 8 bits"});
   CHECK(forward(none, uniform({4, 6}, -1, 1)).dtype() == DType::bf16);
 }

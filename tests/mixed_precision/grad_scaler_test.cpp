@@ -170,7 +170,7 @@ TEST_CASE("a scale whose inverse overflows is refused before it can corrupt a pa
   GradScaler scaler({.init_scale = 0x1p-130});
   ScaledTraining training;
   training.backward(scaler, 1);
-  CHECK_THROWS_WITH_AS(scaler.step(training.optimizer), doctest::Contains("collapsed"), Error);
+  CHECK_THROWS_WITH_AS(scaler.step(training.optimizer), doctest::Contains("out of range"), Error);
   CHECK(training.w.item() == 1);
 }
 

@@ -185,7 +185,7 @@ TEST_CASE("ops run by level, and those that take a black variable in f32") {
     CHECK((full({2}, 1, {DType::f16}) * full({2}, 1, {DType::f16})).dtype() == DType::f16);
   }
   CHECK_THROWS_WITH_AS(PaddleTraining({.custom_black_varnames = {"v"}}),
-                       doctest::Contains("of that name; got v"), Error);
+                       doctest::Contains("has that name; got v"), Error);
 }
 
 TEST_CASE("a layer's name keeps its ops, and those of the layers in it, in f32") {

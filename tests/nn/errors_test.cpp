@@ -164,7 +164,7 @@ TEST_CASE("wrong dtypes are named") {
        [] {
          batch_norm(f({2, 4}, DType::f16), f({4}), f({4}), f({4}, DType::f64));
        }},
-      {"conv2d: dtypes differ; got f16 for weight, want f32",
+      {"conv2d: dtypes differ; got f16 for weight, want the input's dtype, f32",
        [] {
          conv2d(f({1, 3, 5, 5}), f({2, 3, 3, 3}, DType::f16));
        }},

@@ -274,7 +274,7 @@ TEST_CASE("names of parts must be new and without dots") {
   };
   CHECK_THROWS_WITH_AS(Bad("part"), doctest::Contains("two parts have the same name"), Error);
   CHECK_THROWS_WITH_AS(Bad("a.b"), doctest::Contains("without dots"), Error);
-  CHECK_THROWS_WITH_AS(Bad(""), doctest::Contains("bad name"), Error);
+  CHECK_THROWS_WITH_AS(Bad(""), doctest::Contains("wrong name"), Error);
 }
 
 TEST_CASE("a description shows the tree") {

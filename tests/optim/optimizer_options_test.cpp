@@ -125,5 +125,5 @@ TEST_CASE("wrong parameters are refused by name") {
   check_error([&] { optimizer.set_master("w", zeros({1})); },
               "parameter w needs no master; got f32");
   check_error([&] { optimizer.set_master("v", zeros({1})); }, "no such parameter; got v");
-  check_error([&] { optimizer.add_group({{{"again", w}}}); }, "given twice; got w and again");
+  check_error([&] { optimizer.add_group({{{"again", w}}}); }, "got w and again");
 }

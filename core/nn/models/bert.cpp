@@ -213,7 +213,7 @@ BertModel::BertModel(const BertOptions& options)
 }
 
 Link BertModel::link(int i) const {
-  check(i >= 0 && i < link_count(), "bert: no such link; got {} of {}", i, link_count());
+  check(i >= 0 && i < link_count(), "bert: link out of range; got {} of {}", i, link_count());
   if (i == 0) return link_of("embeddings", {&embeddings});
   return link_of(fmt::format("encoder.layer.{}", i - 1), {&encoder.layer[i - 1]});
 }
@@ -277,7 +277,7 @@ Bert::Bert(const BertOptions& options)
 
 Link Bert::link(int i) const {
   if (!has_head() || i < bert.link_count()) return bert.link(i);
-  check(i < link_count(), "bert: no such link; got {} of {}", i, link_count());
+  check(i < link_count(), "bert: link out of range; got {} of {}", i, link_count());
   if (cls_) return link_of("head", {cls_, &bert.embeddings.word_embeddings});
   if (!classifier_) return link_of("head", {bert.pooler});
   return bert.pooler ? link_of("head", {bert.pooler, classifier_}) : link_of("head", {classifier_});

@@ -192,7 +192,7 @@ DecoderStack::DecoderStack(const std::string& name, const DecoderOptions& option
 
 Link DecoderStack::link(int i) const {
   const int count = link_count();
-  check(i >= 0 && i < count, "decoder: no such link; got {} of {}", i, count);
+  check(i >= 0 && i < count, "decoder: link out of range; got {} of {}", i, count);
   if (i == 0) return link_of("embedding", {&embed_tokens});
   if (i == count - 1) return link_of("norm", {&norm});
   return link_of(fmt::format("layers.{}", i - 1), {&layers[i - 1]});

@@ -104,7 +104,7 @@ Gpt2Transformer::Gpt2Transformer(const Gpt2Options& options)
 
 Link Gpt2Transformer::link(int i) const {
   const int count = link_count();
-  check(i >= 0 && i < count, "gpt2: no such link; got {} of {}", i, count);
+  check(i >= 0 && i < count, "gpt2: link out of range; got {} of {}", i, count);
   if (i == 0) return link_of("embedding", {&wte, &wpe});
   if (i == count - 1) return link_of("ln_f", {&ln_f});
   return link_of(fmt::format("h.{}", i - 1), {each_block_[static_cast<size_t>(i - 1)]});

@@ -69,7 +69,7 @@ ModuleTraits ResNet20::traits() const { return {.heads = {"fc"}}; }
 
 Link ResNet20::link(int i) const {
   const int count = link_count();
-  check(i >= 0 && i < count, "resnet20: no such link; got {} of {}", i, count);
+  check(i >= 0 && i < count, "resnet20: link out of range; got {} of {}", i, count);
   if (i == 0) return link_of("stem", {&conv1, &bn1});
   if (i == count - 1) return link_of("fc", {&fc});
   const Block& block = blocks_[static_cast<size_t>(i - 1)];

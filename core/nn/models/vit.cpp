@@ -171,7 +171,7 @@ ModuleTraits VisionTransformer::traits() const {
 
 Link VisionTransformer::link(int i) const {
   const int count = link_count();
-  check(i >= 0 && i < count, "vit: no such link; got {} of {}", i, count);
+  check(i >= 0 && i < count, "vit: link out of range; got {} of {}", i, count);
   if (i > 0 && i < count - 1)
     return link_of(fmt::format("blocks.{}", i - 1), {each_block_[static_cast<size_t>(i - 1)]});
   if (i > 0) return head_ ? link_of("head", {&norm, head_}) : link_of("head", {&norm});

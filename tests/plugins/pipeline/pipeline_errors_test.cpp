@@ -92,7 +92,7 @@ TEST_CASE("rank: refusals" * doctest::skip()) {
   options({.num_microbatches = 2, .num_model_chunks = 2}, "needs 1 chunk of the model");
   options({.style = PipelineStyle::interleaved, .num_microbatches = 2}, "needs 2 chunks or more");
   options({.style = PipelineStyle::interleaved, .num_microbatches = 3, .num_model_chunks = 2},
-          "want a multiple of 2 microbatches; got 3");
+          "need a multiple of 2 microbatches; got 3");
   options({.num_microbatches = 2, .links_per_piece = {1, 1}, .first_links = {"1"}},
           "one of the two, or neither");
 }

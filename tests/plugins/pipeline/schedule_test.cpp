@@ -147,7 +147,7 @@ TEST_CASE("schedules that cannot be are errors that say what would fit") {
     CHECK_THROWS_WITH_AS(make_schedule(style, stages, microbatches, chunks),
                          doctest::Contains(text), Error);
   };
-  wrong(PipelineStyle::interleaved, 3, 4, 2, "want a multiple of 3 microbatches; got 4");
+  wrong(PipelineStyle::interleaved, 3, 4, 2, "need a multiple of 3 microbatches; got 4");
   wrong(PipelineStyle::one_f_one_b, 3, 4, 2, "got 2 chunks, want style interleaved");
   wrong(PipelineStyle::gpipe, 0, 4, 1, "at least 1; got 0 stages");
   CHECK_THROWS_WITH_AS(pipeline_style_named("1f1"), doctest::Contains("1f1b"), Error);

@@ -211,7 +211,7 @@ TEST_CASE("scaler reads questions from standard input and goes on after a wrong 
   CHECK(objects[1]["line"] == 4);
   CHECK(objects[1]["error"].get<std::string>().find("unknown letter") != std::string::npos);
   CHECK(objects[2]["line"] == 5);
-  CHECK(objects[2]["error"].get<std::string>().find("smallest scale") != std::string::npos);
+  CHECK(objects[2]["error"].get<std::string>().find("smallest allowed scale") != std::string::npos);
   CHECK(run_booster("scaler deepspeed --set initial_scale_power=0 --set hysteresis=1 --pattern I")
             .code == 1);
 }

@@ -69,7 +69,7 @@ TEST_CASE("generate says what is wrong with its folder, prompt and options") {
   const std::string model = folder.path().string();
   CHECK(run_booster("generate /no/such --prompt a").says("no such folder; got \"/no/such\""));
   CHECK(run_booster("generate /no/such --prompt a").code == 1);
-  CHECK(run_booster("generate " + model + " --prompt ''").says("has no tokens"));
+  CHECK(run_booster("generate " + model + " --prompt ''").says("no tokens"));
   CHECK(run_booster("generate " + model + " --prompt w1 --dtype fp31").says("did you mean fp32?"));
   CHECK(run_booster("generate " + model + " --prompt w1 --top-p 2 --temperature 1")
             .says("want in (0, 1]"));
