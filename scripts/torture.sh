@@ -187,7 +187,7 @@ run_case() {
     note wrong "$plugin" "weights, state or losses differ from those without interruption"
   local names
   names=$(find "$out" "$out/checkpoint" -mindepth 1 -maxdepth 1 -printf '%f\n' |
-    grep -vE '^(step-[0-9]{9}|latest|checkpoint|metrics\.jsonl)$' || true)
+    grep -vE '^(step-[0-9]{9}|latest|checkpoint|metrics\.jsonl|model|tokens\.bin(\.json)?|run\.lock)$' || true)
   [[ -z $names ]] || note left "$plugin" "files are left: $names"
   rm -rf "$out" "$out".*log
 }

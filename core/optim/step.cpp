@@ -5,6 +5,7 @@
 #include "core/optim/optimizer_body.h"
 #include "core/optim/step_copies.h"
 #include "core/optim/update_rule.h"
+#include "core/tensor/computed_on_use.h"
 #include "core/tensor/device_number.h"
 #include "kernels/arguments/multi_tensor.h"
 #include "kernels/catalogue.h"
@@ -223,6 +224,7 @@ void check_recordable(const Optimizer::Body& optimizer) {
 }  // namespace
 
 void Optimizer::Body::step(kernels::StepControl control) {
+  compute_unread();  // logits of a head whose weight changes now
   check_recordable(*this);
   if (control.clip_factor) settle_clip();
   // Kept, because gradients that were neither dropped nor changed are still the clipped ones in the

@@ -2,6 +2,9 @@
 
 #include "core/tensor/absence.h"
 
+#include <utility>
+#include <vector>
+
 namespace booster {
 
 namespace {
@@ -18,13 +21,32 @@ void set_recipe(const Tensor& x, std::shared_ptr<const Recipe> recipe) {
                                              write_on_use(x, write));
 }
 
+// Tensors that nothing has read. Others hold them too, or nobody needs them any more.
+thread_local std::vector<Tensor> unread;
+
+bool is_held_elsewhere(const Tensor& x) {
+  return x.body()->references() > 1 || x.body()->storage->references() > 1;
+}
+
+void forget_unneeded() {
+  std::erase_if(unread, [](const Tensor& x) { return has_memory(x) || !is_held_elsewhere(x); });
+}
+
 }  // namespace
+
+void compute_unread() {
+  forget_unneeded();
+  for (const Tensor& x : std::exchange(unread, {})) x.view();
+}
 
 Tensor computed_on_use(const Shape& shape, const TensorOptions& options,
                        std::shared_ptr<const Recipe> recipe) {
   const LazyInit without_memory;
   const Tensor x = empty(shape, options);
-  if (x.numel() > 0) set_recipe(x, std::move(recipe));
+  if (x.numel() == 0) return x;
+  set_recipe(x, std::move(recipe));
+  forget_unneeded();
+  unread.push_back(x);
   return x;
 }
 

@@ -22,6 +22,9 @@ class Recipe {
 // Off the tape. The values are the recipe's, converted to `dtype`.
 Tensor computed_on_use(const Shape& shape, const TensorOptions& options,
                        std::shared_ptr<const Recipe> recipe);
+// Computes the tensors of this thread that a program still holds and nothing has read yet: their
+// recipes' operands are about to change.
+void compute_unread();
 // Frees the memory of x, which fills its storage, until something reads x again; `recipe` then
 // computes the same values. Its version stays. For values that are cheaper to compute than to keep.
 void compute_again_on_use(const Tensor& x, std::shared_ptr<const Recipe> recipe);

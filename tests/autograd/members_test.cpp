@@ -1,11 +1,13 @@
 // Member functions of tensors equal the free functions of the same name.
 #include "core/autograd/backward.h"
+#include "core/autograd/functions.h"
 #include "tests/autograd/gradient_check.h"
 #include "tests/on_gpu.h"
 
 #include <doctest/doctest.h>
 
 #include <sstream>
+#include <type_traits>
 
 using namespace booster;
 using namespace booster::testing;

@@ -167,8 +167,8 @@ TEST_CASE("an optimizer of another model, or of a layer that was replaced, is re
   Booster booster({.mixed_precision = "bf16"});
   Model model = small_model(), other = small_model();
   const auto before = values(model);
-  CHECK_THROWS_WITH_AS(booster.boost(model, sgd(other)), Contains("parameter 0.weight differs from the"),
-                       Error);
+  CHECK_THROWS_WITH_AS(booster.boost(model, sgd(other)),
+                       Contains("parameter 0.weight differs from the"), Error);
   const auto unnamed = [](const Model& of) {
     std::vector<Tensor> tensors;
     for (const auto& [name, tensor] : of.parameters()) tensors.push_back(tensor);

@@ -91,11 +91,11 @@ TEST_CASE("language_model learns its text and writes it") {
   CHECK(last["step"] == 150);
   CHECK(unigram_entropy() > 2.5);
   CHECK_MESSAGE(last["val_loss"] < 0.2, result.output);
-  CHECK_MESSAGE(result.says("quick brown fox "), result.output);
+  CHECK_MESSAGE(result.says("fox jumps over the lazy dog. "), result.output);
   // A finished training that is run again only writes the sample again.
   const CommandResult again = example.run(sets);
   CHECK_MESSAGE(again.says("resumed from step 150 of 150"), again.output);
-  CHECK(again.says("quick brown fox "));
+  CHECK(again.says("fox jumps over the lazy dog. "));
   CHECK(example.metrics().back() == last);
 }
 
@@ -438,7 +438,7 @@ TEST_CASE("language_model fine-tunes the folder that it wrote, on conversations,
   CHECK_MESSAGE(answer.code == 0, answer.output);
   CHECK_MESSAGE(answer.says("user: hat\nassistant: "), answer.output);
   const CommandResult tool =
-      run_booster(fmt::format("generate '{}/one/model' --prompt 'user: hat'", root));
+      run_booster(fmt::format("generate '{}/one/model' --prompt 'user: hat' --max-new-tokens 40", root));
   CHECK_MESSAGE(tool.code == 0, tool.output);
 }
 

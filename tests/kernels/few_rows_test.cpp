@@ -70,11 +70,12 @@ TEST_CASE("few rows times a matrix equal the double loop") {
     const Plain w = with_gap(dtype, {columns, n}, drawn(random, 0, 3), seed + 1);
     // x and y by rows or by columns
     const bool x_turned = random() % 3 == 0, y_turned = random() % 3 == 0;
-    const Plain x =
-        kernels::test::random(dtype, {rows, n}, x_turned ? Index{1, rows + 1} : Index{n + 2, 1}, seed + 2);
+    const Plain x = kernels::test::random(
+        dtype, {rows, n}, x_turned ? Index{1, rows + 1} : Index{n + 2, 1}, seed + 2);
     const DType y_dtype = random() % 3 ? dtype : DType::f32;
     Plain y(y_dtype, {rows, columns}, y_turned ? Index{1, rows} : Index{columns + 1, 1});
-    const Plain bias = kernels::test::random(random() % 2 ? dtype : DType::f32, {columns}, {1}, seed + 3);
+    const Plain bias =
+        kernels::test::random(random() % 2 ? dtype : DType::f32, {columns}, {1}, seed + 3);
     const bool with_bias = random() % 2;
     Numbers want;
     double magnitude = 1;
@@ -131,8 +132,10 @@ TEST_CASE("attention of few queries equals the double loop") {
     const int64_t heads = c.heads * c.each, capacity = c.keys + 5;
     const Plain q = with_gap(dtype, {c.batch, heads, c.queries, c.size}, 1, seed);
     const Index cache = {c.heads * capacity * c.size, capacity * c.size, c.size, 1};
-    const Plain k = kernels::test::random(dtype, {c.batch, c.heads, c.keys, c.size}, cache, seed + 1);
-    const Plain v = kernels::test::random(dtype, {c.batch, c.heads, c.keys, c.size}, cache, seed + 2);
+    const Plain k =
+        kernels::test::random(dtype, {c.batch, c.heads, c.keys, c.size}, cache, seed + 1);
+    const Plain v =
+        kernels::test::random(dtype, {c.batch, c.heads, c.keys, c.size}, cache, seed + 2);
     const Plain out = zeros(dtype, {c.batch, heads, c.queries, c.size});
     Plain first = zeros(DType::i64, {c.batch});
     for (int64_t i = 0; i < c.batch && !c.first.empty(); ++i)

@@ -4,6 +4,7 @@
 #include "core/nn/functional.h"
 #include "core/nn/models/decoder.h"
 #include "core/tensor/absence.h"
+#include "core/tensor/computed_on_use.h"
 #include "core/tensor/memory/allocator.h"
 #include "tests/draws.h"
 #include "tests/error_of.h"
@@ -175,6 +176,25 @@ TEST_CASE("logits that something reads are the layer's, before the loss and afte
   const Tensor other = layer.weight.clone().requires_grad_(), y = linear(layer.x, other);
   sum(y * y).backward();
   CHECK(relative_distance(w.grad(), other.grad()) == 0);
+}
+
+TEST_CASE("logits that a loop holds keep their values when the optimizer steps") {
+  const Layer layer = drawn(4, DType::f32);
+  const Tensor w = layer.weight.clone().detach().requires_grad_();
+  const std::vector<float> want = linear(layer.x, w).to_vector<float>();
+  const Tensor logits = linear_on_use(layer.x, w), half = logits.to(DType::bf16);
+  const Tensor part = reshape(logits, {-1});
+  cross_entropy(logits, layer.target).backward();
+  CHECK_FALSE(has_memory(logits));
+  compute_unread();  // as an optimizer does
+  {
+    const NoGradGuard no_grad;
+    Tensor(w).mul_(2);
+  }
+  CHECK(logits.to_vector<float>() == want);
+  CHECK(part.to_vector<float>() == want);
+  CHECK(half.to_vector<float>() ==
+        untracked::cast(logits.detach(), DType::bf16).to_vector<float>());
 }
 
 TEST_CASE("logits first read after the weights changed are an error that says so") {

@@ -83,8 +83,8 @@ TEST_CASE("an average takes a state whole or not at all") {
   Tensor w = parameter(1), v = parameter(2);
   Optimizer optimizer = SGD(Parameters{{"v", v}, {"w", w}}, {.lr = 0.1});
   ParameterAverage average(optimizer, {.decay = 0.5});
-  CHECK_THROWS_WITH_AS(average.load_state_dict({{"v", zeros({2})}}), doctest::Contains("the state lacks w"),
-                       Error);
+  CHECK_THROWS_WITH_AS(average.load_state_dict({{"v", zeros({2})}}),
+                       doctest::Contains("the state lacks w"), Error);
   CHECK_THROWS_WITH_AS(average.load_state_dict({{"v", zeros({2})}, {"w", zeros({3})}}),
                        doctest::Contains("w has the wrong shape; got (3,), want (2,)"), Error);
   CHECK(average.state_dict().at("v").to_vector<float>()[0] == 2);

@@ -53,6 +53,7 @@ done
 
 # A killed mpirun cannot end its ranks; they see that it is gone.
 BOOSTER_BACKEND=shm mpirun --allow-run-as-root --oversubscribe -np 2 "$program" \
+  --set booster.plugin=torch_ddp \
   --set data.file="$folder/text" --set train.output_dir="$folder/orphans" \
   --set train.epochs=1000000 --set model.name=gpt2 --set model.n_positions=32 \
   --set model.n_embd=32 --set model.n_layer=2 --set model.n_head=2 --set data.tokens=32 \

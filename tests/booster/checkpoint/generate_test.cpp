@@ -92,7 +92,8 @@ TEST_CASE("greedy texts are those of Hugging Face") {
 TEST_CASE("drawn greedy texts are those of Hugging Face, alone and in batches") {
   std::map<std::string, Model> models;
   std::map<std::pair<std::string, double>, std::vector<nlohmann::json>> batches;
-  for (const auto& one : golden_generation().at("texts")) {
+  const nlohmann::json golden = golden_generation();
+  for (const auto& one : golden.at("texts")) {
     const std::string name = one.at("model");
     if (!models.contains(name)) models.emplace(name, from_pretrained(decoder_folder(name)));
     CAPTURE(name);
@@ -117,7 +118,8 @@ TEST_CASE("drawn greedy texts are those of Hugging Face, alone and in batches") 
 }
 
 TEST_CASE("tokens are drawn from Hugging Face's distributions, ties and limits included") {
-  for (const auto& one : golden_generation().at("distributions")) {
+  const nlohmann::json golden = golden_generation();
+  for (const auto& one : golden.at("distributions")) {
     CAPTURE(one.dump());
     const GenerateOptions options = {.sample = true,
                                      .repetition_penalty = one.at("repetition_penalty"),

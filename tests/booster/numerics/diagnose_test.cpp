@@ -159,7 +159,8 @@ TEST_CASE("--diagnose takes a range of steps or none") {
   CHECK(range({"--diagnose=4:5"}) == "4:5");
   CHECK(range({"--diagnose"}) == "1:1000000000000");
   CHECK(range({"--diagnose", "--set", "train.epochs=1"}) == "1:1000000000000");
-  CHECK_THROWS_WITH_AS(range({"--diagnose=5:4"}), Contains("train.diagnose: wrong range of steps"), Error);
+  CHECK_THROWS_WITH_AS(range({"--diagnose=5:4"}), Contains("train.diagnose: wrong range of steps"),
+                       Error);
 }
 
 TEST_CASE("numerics.json holds what the table says") {

@@ -87,7 +87,7 @@ said 'got several ranks, which do not time products'
 [[ ! -e $XDG_CACHE_HOME ]] || fail "times products in a job of several ranks"
 run BOOSTER_TUNE_PRODUCTS=1 XDG_CACHE_HOME="$work/first"
 said 'cannot keep the algorithms'
-(($(grep -c 'not kept' "$work/said") == 1)) || fail "says it more than once"
+(($(grep -c 'cannot keep' "$work/said") == 1)) || fail "says it more than once"
 
 # The results equal those of untimed products, also for products that add to their output.
 cases='GPU: drawn products agree*'

@@ -273,8 +273,8 @@ TEST_CASE("wrong presets, options, values and patterns are errors that name what
   CHECK_THROWS_WITH_AS(policy_of("colossal", "min_scale=1e6"), doctest::Contains("min_scale"),
                        Error);
   CHECK_THROWS_WITH_AS(policy_of("megatron", "hysteresis=0"), doctest::Contains(">= 1"), Error);
-  CHECK_THROWS_WITH_AS(simulated("torch", "init_scale=2^-147", "F"), doctest::Contains("out of range"),
-                       Error);
+  CHECK_THROWS_WITH_AS(simulated("torch", "init_scale=2^-147", "F"),
+                       doctest::Contains("out of range"), Error);
   for (const char* pattern :
        {"", "F0", "X", "3F", "F1000001", "F999999I2", "FI F", "f", "F99999999999999999999"})
     CHECK_THROWS_WITH_AS(steps_of(pattern), doctest::Contains("pattern: "), Error);
