@@ -186,8 +186,10 @@ run_case() {
   [[ $(result_of "$out") == "${reference[$plugin]}" ]] ||
     note wrong "$plugin" "weights, state or losses differ from those without interruption"
   local names
+  local expected='step-[0-9]{9}|latest|checkpoint|metrics\.jsonl|run\.lock'
+  expected+='|model|tokens\.bin(\.json)?'
   names=$(find "$out" "$out/checkpoint" -mindepth 1 -maxdepth 1 -printf '%f\n' |
-    grep -vE '^(step-[0-9]{9}|latest|checkpoint|metrics\.jsonl|model|tokens\.bin(\.json)?|run\.lock)$' || true)
+    grep -vE "^($expected)\$" || true)
   [[ -z $names ]] || note left "$plugin" "files are left: $names"
   rm -rf "$out" "$out".*log
 }

@@ -437,8 +437,8 @@ TEST_CASE("language_model fine-tunes the folder that it wrote, on conversations,
       fmt::format("inference.folder={}/one/model inference.prompt=hat inference.chat=true", root));
   CHECK_MESSAGE(answer.code == 0, answer.output);
   CHECK_MESSAGE(answer.says("user: hat\nassistant: "), answer.output);
-  const CommandResult tool =
-      run_booster(fmt::format("generate '{}/one/model' --prompt 'user: hat' --max-new-tokens 40", root));
+  const CommandResult tool = run_booster(
+      fmt::format("generate '{}/one/model' --prompt 'user: hat' --max-new-tokens 40", root));
   CHECK_MESSAGE(tool.code == 0, tool.output);
 }
 
