@@ -14,6 +14,7 @@ namespace booster {
 namespace {
 
 constexpr auto circle_interval = std::chrono::milliseconds(50);
+constexpr int most_looks_after_loss = 40;  // 2 s, for answers that are under way
 
 // Returns the outcome of a machine's ranks as text for the other tools: "1 stopped".
 std::string text_of(const Outcome& outcome) {
@@ -62,23 +63,31 @@ std::string ToolCircle::trouble(int attempt) {
   return lost_tool();
 }
 
-// A tool that has seen all outcomes may leave; its own outcome has reached the others by then. So
-// read outcomes before checking whether tools are still there.
+std::optional<Outcome> ToolCircle::outcome_of_all(int attempt, const Outcome& own) {
+  Outcome all = own;
+  bool is_complete = true;
+  for (int node = 0; node < nodes_; ++node) {
+    if (node == node_) continue;
+    const auto ended = meeting_->look(key_of(attempt, node));
+    is_complete = is_complete && ended;
+    if (!ended) continue;
+    const Outcome theirs = outcome_from(*ended);
+    if (all.exit_code == 0) all.exit_code = theirs.exit_code;
+    all.interrupted = all.interrupted || theirs.interrupted;
+  }
+  return is_complete ? std::optional(all) : std::nullopt;
+}
+
+// A tool that has seen all outcomes may leave, and the store then has them all. So a tool that is
+// gone is a failure only if outcomes are missing a moment later.
 Outcome ToolCircle::agree(int attempt, const Outcome& own) {
   meeting_->put(key_of(attempt, node_), text_of(own));
-  Outcome all = own;
-  for (int node = 0; node < nodes_;) {
-    if (const auto ended = meeting_->look(key_of(attempt, node))) {
-      const Outcome theirs = outcome_from(*ended);
-      if (all.exit_code == 0) all.exit_code = theirs.exit_code;
-      all.interrupted = all.interrupted || theirs.interrupted;
-      ++node;
-      continue;
-    }
-    if (const std::string lost = lost_tool(); !lost.empty()) fail_run("run: {}", lost);
+  for (int looks_after_loss = 0;;) {
+    if (const auto all = outcome_of_all(attempt, own)) return *all;
+    if (meeting_->has_lost_one() && ++looks_after_loss > most_looks_after_loss)
+      fail_run("run: {}", lost_tool());
     std::this_thread::sleep_for(circle_interval);
   }
-  return all;
 }
 
 }  // namespace booster

@@ -7,6 +7,7 @@
 #include "tools/run/supervisor.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace booster {
@@ -26,6 +27,8 @@ class ToolCircle {
   Outcome agree(int attempt, const Outcome& own);
 
  private:
+  // Returns nothing while an outcome is missing.
+  std::optional<Outcome> outcome_of_all(int attempt, const Outcome& own);
   std::string lost_tool();
 
   int node_, nodes_;

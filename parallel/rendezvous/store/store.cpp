@@ -267,6 +267,11 @@ std::string StoreRendezvous::address() {
   return socket_.is_loopback() ? get("address", {}) : socket_.own_address();
 }
 
+bool StoreRendezvous::has_lost_one() {
+  const std::lock_guard lock(mutex_);
+  return !failure_.empty() || lost_store_ || !left_.empty();
+}
+
 std::string StoreRendezvous::trouble(const std::vector<int>& ranks) {
   std::unique_lock lock(mutex_);
   std::string text = failure_;

@@ -45,6 +45,8 @@ class StoreRendezvous final : public Rendezvous {
   // for arrive before the news that the rank that had put them is gone.
   std::optional<std::string> look(const std::string& key);
   std::string trouble(const std::vector<int>& ranks) override;
+  // Returns true once a rank has left, or the store is lost. Tells no other rank.
+  bool has_lost_one();
   void report_failure(std::string_view text) override;
   std::string secret() override { return run_secret_; }
   std::string address() override;

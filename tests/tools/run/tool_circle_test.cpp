@@ -54,7 +54,8 @@ TEST_CASE("ranks that fail too often end the tools of all machines alike") {
   // Rank 0 succeeds every time, before rank 1 fails.
   TwoTools tools(folder, wait_for_both + std::string("[ $RANK = 0 ] || { sleep 0.2; exit 9; }"));
   for (const int node : {0, 1}) {
-    CHECK(tools[node].wait() == 9);
+    const int code = tools[node].wait();
+    CHECK_MESSAGE(code == 9, tools[node].err());
     CHECK(folder.read("runs-" + std::to_string(node)) == "x\nx\nx\n");
   }
 }
