@@ -142,8 +142,10 @@ TEST_CASE("a second consumer of a loader gets an error, the first goes on") {
     set->wait_until_asked();
     std::this_thread::sleep_for(std::chrono::milliseconds(50));  // until it waits for the batch
     const std::string want = "two threads call the same loader at once";
-    CHECK(contains(error_of([&] { loader.begin(); }), "DataLoader: begin() " + want));
-    CHECK(contains(error_of([&] { loader.prepare(); }), "DataLoader: prepare() " + want));
+    CHECK(contains(error_of([&] { loader.begin(); }),
+                   "DataLoader: " + want + "; got a call of begin()"));
+    CHECK(contains(error_of([&] { loader.prepare(); }),
+                   "DataLoader: " + want + "; got a call of prepare()"));
     set->open();
     consumer.join();
     CHECK(first == "");

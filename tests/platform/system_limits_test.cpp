@@ -41,10 +41,10 @@ TEST_CASE("a thread that the system refuses is an error with its purpose and the
 }
 
 TEST_CASE("more threads than the kernels may have are an error, not a crash") {
-  const CommandResult result = run_command(
-      fmt::format("OMP_NUM_THREADS=100000 '{}/examples/gpt2_text' --set train.max_steps=1 --set "
-                  "train.output_dir=/nonexistent/out",
-                  build_folder().string()));
+  const CommandResult result = run_command(fmt::format(
+      "OMP_NUM_THREADS=100000 '{}/examples/language_model' --set train.max_steps=1 --set "
+      "train.output_dir=/nonexistent/out",
+      build_folder().string()));
   CHECK(result.code == 2);
   CHECK_MESSAGE(result.says("OMP_NUM_THREADS: out of range; got 100000, want 1 to 4096"),
                 result.output);
