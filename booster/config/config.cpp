@@ -103,6 +103,7 @@ std::vector<std::string> check_objects(const Config& config) {
   const auto precision = precision_registry().make(config.options("booster.mixed_precision"));
   check_pair(*precision, plugin.name, typical_layout(plugin, options));
   if (config.gives("model")) {  // a strategy may refer to layers by name
+    const LazyInit without_memory;  // a model may be larger than this machine
     const Model model = make_model(config);
     precision->check_fits(model);
     precision->prepare(model, {make_optimizer(config, model)});

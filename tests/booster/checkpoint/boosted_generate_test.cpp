@@ -108,7 +108,7 @@ TEST_CASE("rank: generation is refused or fails on all ranks" * doctest::skip())
   CHECK(contains(error_with({.sp_size = 2, .sequence_parallelism_mode = "all_to_all"}),
                  "ranks along sequence cannot generate together"));
   CHECK(contains(error_with({.tp_size = 2, .sequence_parallelism_mode = "split_gather"}),
-                 "1 tokens do not divide among 2 ranks"));
+                 "2 ranks do not divide 1 tokens"));
   // A failure of the first rank's program ends the others.
   Booster booster({.plugin = HybridParallelPlugin(tensor_pair())});
   const BoostedPair pair = boosted(booster, golden_model("llama"));

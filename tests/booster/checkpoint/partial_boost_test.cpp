@@ -17,7 +17,7 @@ struct Parts {
   Optimizer optimizer = AdamW(model.parameters(), {.lr = 0.1});
   CrossEntropyLoss criterion;
   DataLoader loader = booster.prepare_dataloader(
-      TensorDataset(reshape(arange(24), {8, 3}), arange(8) * 0),
+      TensorDataset(reshape(arange(24, {.dtype = DType::f32}), {8, 3}), arange(8) * 0),
       {.batch_size = 2, .shuffle = true});
   LRScheduler scheduler = StepLR(optimizer, {.step_size = 2, .gamma = 0.5});
 
@@ -31,7 +31,7 @@ template <class Result>
 void step(Parts& parts, Result& result) {
   auto& net = std::get<0>(result);
   auto& opt = std::get<1>(result);
-  const Tensor x = reshape(arange(6), {2, 3});
+  const Tensor x = reshape(arange(6, {.dtype = DType::f32}), {2, 3});
   parts.booster.backward(sum(cast(net(x), DType::f32)), opt);
   parts.scheduler.step(opt.step());
   opt.zero_grad();
