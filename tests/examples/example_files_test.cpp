@@ -239,7 +239,7 @@ TEST_CASE("metrics that were cut short go on in a new line") {
   const size_t lines = example.metric_lines().size();
   const CommandResult more = example.run("train.epochs=2");
   CHECK_MESSAGE(more.code == 0, more.output);
-  CHECK(more.says("its last line was truncated"));
+  CHECK(more.says("its last line was cut short"));
   const auto after = example.metric_lines();
   CHECK(after.size() == lines - 1 + 3);  // without the incomplete line; two steps and a validation
   for (const auto& line : after) CHECK(line.is_object());
