@@ -137,7 +137,7 @@ TEST_CASE("operators: in place, comparisons, printing") {
   const Tensor y = from_vector(std::vector<float>{0, 0, 0}, {3});
   using Mask = std::vector<bool>;
   const auto mask = [](const Tensor& m) {
-    const auto bytes = cast(m, DType::i64).to_vector<int64_t>();
+    const auto bytes = m.to(DType::i64).to_vector<int64_t>();
     return Mask(bytes.begin(), bytes.end());
   };
   CHECK(mask(x > y) == Mask{false, false, true});
