@@ -1,6 +1,6 @@
 // Colossal-AI's tutorial of mixed precision, step by step: a Vision Transformer on Caltech101.
 //   export DATA=/path/to/data
-//   build/tools/booster run --nproc_per_node 1 build/examples/amp_tutorial [MODEL [cuda]]
+//   build/tools/booster run --nproc_per_node 1 build/examples/amp_tutorial [MODEL [cpu|cuda]]
 #include <booster/booster.h>
 
 #include <fmt/core.h>
@@ -14,8 +14,9 @@ int main(int argc, char** argv) {
   // Step 2. The ranks, from the environment that the run tool makes.
   report_uncaught_errors();
   const World world = launch_from_env();
-  const bool on_gpu = argc > 2 && std::string(argv[2]) == "cuda";
-  const Device device = on_gpu ? Device::cuda(world.local_rank) : Device();
+  const std::string where = argc > 2 ? argv[2] : "cpu";
+  check(where == "cpu" || where == "cuda", "no such device; got {}, want cpu or cuda", where);
+  const Device device = where == "cuda" ? Device::cuda(world.local_rank) : Device();
 
   // Step 3. Model, data, optimizer, loss, schedule.
   constexpr int num_epochs = 2;

@@ -1,5 +1,5 @@
 // The README's loop: an MLP learns where the signs of two coordinates agree.
-//   build/examples/mlp [PRECISION [cuda]]
+//   build/examples/mlp [PRECISION [cpu|cuda]]
 //   build/tools/booster run --nproc_per_node 2 build/examples/mlp bf16
 #include <booster/booster.h>
 
@@ -16,8 +16,9 @@ std::pair<Tensor, Tensor> make_points(int64_t n) {
 int main(int argc, char** argv) {
   report_uncaught_errors();                              // an error ends in a sentence
   World world = launch_from_env();
-  bool on_gpu = argc > 2 && std::string(argv[2]) == "cuda";
-  Device device = on_gpu ? Device::cuda(world.local_rank) : Device();
+  std::string where = argc > 2 ? argv[2] : "cpu";
+  check(where == "cpu" || where == "cuda", "mlp: no such device; got {}, want cpu or cuda", where);
+  Device device = where == "cuda" ? Device::cuda(world.local_rank) : Device();
   Booster booster({.plugin = world.size > 1 ? "torch_ddp" : "single",
                    .mixed_precision = argc > 1 ? argv[1] : "fp32"});
 
