@@ -49,7 +49,7 @@ std::string options_text(const nlohmann::json& options) {
   }
 }
 
-// Puts options that a program gives in the place of those of a config.json.
+// Replaces options of a config.json by the program's.
 void replace_options(JsonValue& options, const RegistryEntry<Model>& entry,
                      const nlohmann::json& given) {
   std::vector<std::string> names;

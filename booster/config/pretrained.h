@@ -19,7 +19,7 @@ namespace booster {
 
 struct PretrainedOptions {
   DType dtype = DType::f32;
-  // Options of the model, by their names in a config, that replace those of config.json:
+  // Replacements for options of config.json, under the names that a config gives them:
   //   {{"architecture", "BertForSequenceClassification"}, {"num_labels", 3}}
   // A head that the folder lacks, or has for other labels, gets new weights if these name an
   // architecture, num_labels or id2label.

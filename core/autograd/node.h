@@ -1,5 +1,5 @@
 // Nodes of the tape, for the library's own ops: what `record` (tape.h) makes, when gradients are
-// computed, and who is told about ops. Thread rules are as for the tape.
+// computed, and which observers see ops. Thread rules are as for the tape.
 #pragma once
 
 #include "core/autograd/observer.h"

@@ -242,8 +242,8 @@ struct AttentionOptions {
   double dropout = 0;   // of the probabilities; in training only
   bool causal = false;  // query i sees keys 0 ... i
   int64_t window = 0;   // with causal: query i sees only the last `window` of these; 0: all
-  // With causal: of these, only those of the query's document, for texts packed one after another:
-  // an id for each token, (batch, tokens) i64, the same for all tokens of a document.
+  // Packed texts, with causal: a query sees only keys of its own document. Holds the document's id
+  // for each token: (batch, tokens) i64.
   Tensor documents = {};
   std::optional<double> scale = {};  // default: 1 / sqrt(head size)
 };

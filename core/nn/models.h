@@ -128,8 +128,8 @@ DecoderOptions decoder_options(const std::string& name, DecoderOptions options =
 
 // --- models/bert.cpp, models/bert_files.cpp: BERT (Devlin et al., 2019), an encoder of texts and
 // its heads, as Hugging Face's BertModel, BertForMaskedLM, BertForSequenceClassification and
-// BertForTokenClassification: same parameter names, initial distributions and results. Names of
-// options are those of Hugging Face's config.json, except for `architecture` and `mask_padding`.
+// BertForTokenClassification: same parameter names, initial distributions and results. Options
+// have the names of Hugging Face's config.json, except `architecture` and `mask_padding`.
 struct BertOptions {
   std::string architecture = "BertForMaskedLM";  // one of bert_architectures()
   int64_t vocab_size = 30522;

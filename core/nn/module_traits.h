@@ -65,8 +65,8 @@ struct ModuleTraits {
   // The function also works on a part of the features, as activations and dropout do.
   bool elementwise = false;
 
-  // --- sequence parallelism, and its prediction by the planner Pattern of the modules that run in
-  // sequence on (batch, tokens, features): "blocks.*".
+  // --- sequence parallelism, and its prediction by the planner
+  // Pattern of the modules that run in sequence on (batch, tokens, features): "blocks.*".
   std::string blocks = {};
   int64_t tokens = 0;        // that blocks get for any input; 0: the input determines it
   int token_dimension = -1;  // dimension of the input that counts tokens; -1: none does

@@ -21,7 +21,7 @@ void set_recipe(const Tensor& x, std::shared_ptr<const Recipe> recipe) {
                                              write_on_use(x, write));
 }
 
-// Tensors that nothing has read. Others hold them too, or nobody needs them any more.
+// Tensors that nothing has read. An entry that only this list still holds is not needed any more.
 thread_local std::vector<Tensor> unread;
 
 bool is_held_elsewhere(const Tensor& x) {

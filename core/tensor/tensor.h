@@ -72,8 +72,8 @@ class Tensor {
   explicit Tensor(Reference<TensorBody> body) : body_(std::move(body)) {}
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) noexcept = default;
-  // Makes this handle that of the other's values. Not for temporaries: `x[0] = y` would change
-  // nothing, and does not compile. x[0].copy_(y) writes into x.
+  // Makes this handle refer to the other tensor. Does not compile for a temporary, as in `x[0] = y`,
+  // which would change nothing. x[0].copy_(y) writes into x.
   Tensor& operator=(const Tensor&) & = default;
   Tensor& operator=(Tensor&&) & noexcept = default;
 
@@ -267,8 +267,8 @@ Tensor scalar(double value, TensorOptions options = {});
 Tensor from_memory(void* data, const Shape& shape, TensorOptions options,
                    std::function<void()> owner = {});
 
-// --- tensors that get memory and initial values at their first use (absence.h) Makes this thread's
-// new tensors have no memory until their first use, while it lives:
+// --- tensors that get memory and initial values at their first use (absence.h)
+// Makes this thread's new tensors have no memory until their first use, while it lives:
 //   Model model;
 //   { const LazyInit lazy; model = models::vit(name); }        // no memory so far
 // Their values are the same as without it, for any order of first uses.

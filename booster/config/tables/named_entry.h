@@ -1,4 +1,4 @@
-// Entries that a config may name besides those of registries (registry.h): optimizers and
+// Entries that a config may name and that no registry (registry.h) holds: optimizers and
 // schedulers. Each kind has a visible table with the options of every entry and the function that
 // makes it.
 #pragma once

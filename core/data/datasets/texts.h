@@ -72,9 +72,9 @@ class PaddedSequences : public Dataset {
 
 // --- packed rows
 //
-// Documents of a row are told apart by the token that ends them: the document of a place is the
-// number of end tokens before it. So an end token belongs to the document that it ends. A model
-// that keeps attention within documents counts them in the row; no other input says where they are.
+// The number of end tokens before a place is the number of its document, so an end token belongs to
+// the document that it ends. A model that keeps attention within documents counts end tokens in the
+// row (document_end of core/nn/models.h); no other input says where documents are.
 // What is left of a row is filled with end tokens. No label crosses a boundary.
 
 struct PackedOptions {

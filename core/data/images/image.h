@@ -111,7 +111,7 @@ std::string encode_jpeg(const Image& image, int quality = 90);
 //
 // Transforms only record their work. When the pixels are needed, the image computes only the region
 // that the result requires. A crop after a resize thus computes only the kept pixels. The pixels
-// equal those of computing each step in full. One object is for one thread; distinct objects may
+// equal the result of each step in full. One object is for one thread; distinct objects may
 // share a source.
 
 struct ImagePlan;   // image_plan.h: the pending work as plain data

@@ -28,7 +28,7 @@ class CapturedWork {
  public:
   // Queues the work after all work that the device already has, without waiting. The work reads its
   // inputs, and writes results, gradients and other changes, at their addresses during the capture.
-  // Raises their versions. The random numbers equal those of a plain run. For an index out of
+  // Raises their versions. Draws the random numbers of a plain run. For an index out of
   // range, the thread's next read from the GPU throws. Throws on another thread, and if the handle
   // is empty.
   void replay();
