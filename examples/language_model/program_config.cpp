@@ -159,7 +159,8 @@ ModelSizes sizes_of(const Model& model) {
   const auto config = report::json_of(config_json_of(model));
   const char* positions =
       config.contains("n_positions") ? "n_positions" : "max_position_embeddings";
-  return {config.at("vocab_size").get<int64_t>(), config.at(positions).get<int64_t>()};
+  return {config.at("model_type").get<std::string>(), config.at("vocab_size").get<int64_t>(),
+          config.at(positions).get<int64_t>()};
 }
 
 }  // namespace language_model

@@ -32,16 +32,24 @@ std::filesystem::path pretrained_folder(const Config& config) {
   return config.options("train").given<std::string>("pretrained").value_or("");
 }
 
-Model start_model(const Config& config) {
+// With packed rows the model keeps attention within documents, unless the config says which token
+// ends them.
+Model start_model(const Config& config, const Vocabulary& vocabulary) {
   const std::filesystem::path folder = pretrained_folder(config);
-  if (folder.empty()) return make_model(config);
-  Model model = from_pretrained(folder);
+  const bool packs = config.get<bool>("data.pack") && vocabulary.document_end &&
+                     !config.options("model").given<int64_t>("document_end");
+  if (folder.empty())
+    return make_model(packs ? config.with("model.document_end", *vocabulary.document_end) : config);
+  PretrainedOptions options;
+  if (packs) options.options["document_end"] = *vocabulary.document_end;
+  Model model = from_pretrained(folder, options);
   if (const Device device = device_of(config); device != Device{}) model->to(device);
   return model;
 }
 
 void check_sizes(const Config& config, const Model& model, const Vocabulary& vocabulary) {
   const ModelSizes sizes = sizes_of(model);
+  check(sizes.type != "bert", "model: an encoder, which writes no text; got bert, want gpt2 or llama");
   const auto tokens = config.get<int64_t>("data.tokens");
   check(tokens <= sizes.positions,
         "data.tokens: more than the model has positions; got {}, want at most {}", tokens,
@@ -65,9 +73,9 @@ Trainer::Trainer(const Config& config, const World& world)
   example::check_all_ranks_train(booster_, world);
   const auto seed = config.get<uint64_t>("train.seed");
   manual_seed(seed);
-  const Model model = start_model(config);
-  const Optimizer optimizer = make_optimizer(config, model);
   vocabulary_ = open_vocabulary(config, pretrained_folder(config));
+  const Model model = start_model(config, vocabulary_);
+  const Optimizer optimizer = make_optimizer(config, model);
   check_sizes(config, model, vocabulary_);
   example::on_first_rank(world, "data", [&] { check_files(config); });
   example::on_first_rank(world, "train.output_dir", [&] { folder_.emplace(output_); });
