@@ -93,9 +93,11 @@ std::string positions_key(const Config& config) {
 }
 
 void check_model(const Config& config, Mistakes& mistakes) {
-  if (!config.has(positions_key(config))) {
-    mistakes.add("model.name", fmt::format("reads no text; got {}, want gpt2 or one like it",
-                                           config.get<std::string>("model.name")));
+  const auto name = config.get<std::string>("model.name");
+  if (name == "bert" || !config.has(positions_key(config))) {
+    mistakes.add("model.name",
+                 fmt::format("{}; got {}, want gpt2 or one like it",
+                             name == "bert" ? "writes no text" : "reads no text", name));
     return;
   }
   const auto vocabulary = config.get<int64_t>("model.vocab_size");

@@ -34,14 +34,18 @@ std::filesystem::path pretrained_folder(const Config& config) {
 
 // With packed rows the model keeps attention within documents, unless the config says which token
 // ends them.
+std::optional<int64_t> document_end(const Config& config, const Vocabulary& vocabulary) {
+  const auto given = config.options("model").given<int64_t>("document_end");
+  if (given || !config.get<bool>("data.pack") || !vocabulary.document_end) return given;
+  return *vocabulary.document_end;
+}
+
 Model start_model(const Config& config, const Vocabulary& vocabulary) {
   const std::filesystem::path folder = pretrained_folder(config);
-  const bool packs = config.get<bool>("data.pack") && vocabulary.document_end &&
-                     !config.options("model").given<int64_t>("document_end");
-  if (folder.empty())
-    return make_model(packs ? config.with("model.document_end", *vocabulary.document_end) : config);
+  const std::optional<int64_t> end = document_end(config, vocabulary);
+  if (folder.empty()) return make_model(end ? config.with("model.document_end", *end) : config);
   PretrainedOptions options;
-  if (packs) options.options["document_end"] = *vocabulary.document_end;
+  if (end) options.options["document_end"] = *end;
   Model model = from_pretrained(folder, options);
   if (const Device device = device_of(config); device != Device{}) model->to(device);
   return model;
@@ -49,7 +53,8 @@ Model start_model(const Config& config, const Vocabulary& vocabulary) {
 
 void check_sizes(const Config& config, const Model& model, const Vocabulary& vocabulary) {
   const ModelSizes sizes = sizes_of(model);
-  check(sizes.type != "bert", "model: an encoder, which writes no text; got bert, want gpt2 or llama");
+  check(sizes.type != "bert",
+        "model: an encoder, which writes no text; got bert, want gpt2 or llama");
   const auto tokens = config.get<int64_t>("data.tokens");
   check(tokens <= sizes.positions,
         "data.tokens: more than the model has positions; got {}, want at most {}", tokens,

@@ -288,7 +288,8 @@ TEST_CASE("language_model tells what it cannot train on, and leaves no folder") 
            {"data.token=16", 2, "did you mean tokens?"},
            {"model.vocab_size=257", 2, "model.vocab_size: does not hold every byte"},
            {"model.n_head=3", 2, "3 heads of 32"},
-           {"model={\"name\":\"mlp\",\"sizes\":[2,2]}", 2, "reads no text; got mlp"}}) {
+           {"model={\"name\":\"mlp\",\"sizes\":[2,2]}", 2, "reads no text; got mlp"},
+           {"model={\"name\":\"bert\"}", 2, "writes no text; got bert"}}) {
     CAPTURE_PART(set);
     const CommandResult result = example.run(set);
     CHECK_MESSAGE(result.code == code, result.output);
@@ -429,10 +430,16 @@ TEST_CASE("language_model fine-tunes the folder that it wrote, on conversations,
   const double val = example.metrics("again").back()["val_loss"];
   CHECK(example.metrics("two").back()["val_loss"].get<double>() ==
         doctest::Approx(val).epsilon(1e-4));
-  // Packed rows too.
-  const CommandResult packed =
-      example.run(sets + "data.pack=true data.batch_size=1 train.max_steps=2", "packed");
-  CHECK_MESSAGE(packed.code == 0, packed.output);
+  // Packed rows too. Attention stays within their documents by itself.
+  const std::string pack = sets + "data.pack=true data.batch_size=1 train.max_steps=2 ";
+  for (const std::string out : {"packed", "by_hand"}) {
+    const CommandResult packed =
+        example.run(pack + (out == "packed" ? "" : "model.document_end=256"), out);
+    CHECK_MESSAGE(packed.code == 0, packed.output);
+  }
+  CHECK(example.losses("packed") == example.losses("by_hand"));
+  REQUIRE(example.run(pack + "model.document_end=257", "other").code == 0);
+  CHECK(example.losses("packed") != example.losses("other"));
   const CommandResult answer = example.run(
       fmt::format("inference.folder={}/one/model inference.prompt=hat inference.chat=true", root));
   CHECK_MESSAGE(answer.code == 0, answer.output);
