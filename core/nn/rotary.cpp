@@ -1,5 +1,6 @@
 #include "core/nn/rotary.h"
 
+#include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "core/nn/arguments.h"
 #include "core/nn/attention_method.h"
@@ -77,6 +78,30 @@ kernels::View angles_view(const Tensor& table, int64_t batch) {
   return untracked::expand(all, {batch, all.size(1), all.size(2)}).view();
 }
 
+// The tables by recorded ops, which an ONNX file can compute for any number of tokens.
+RotaryTables recorded_tables(const std::vector<float>& frequencies, double amplitude, int64_t first,
+                             int64_t tokens, Device device) {
+  const NoGradGuard no_grad;
+  const PolicyScope in_f32(nullptr);
+  std::vector<float> positions;
+  for (int64_t i = first; i < first + tokens; ++i) positions.push_back(static_cast<float>(i));
+  const auto size = static_cast<int64_t>(frequencies.size());
+  const Tensor angles = from_vector(positions, {tokens, 1}).to(device) *
+                        from_vector(frequencies, {1, size}).to(device);
+  return {cos(angles) * amplitude, sin(angles) * amplitude};
+}
+
+// Turns by recorded ops.
+Tensor recorded_turn(const Tensor& x, const RotaryTables& tables) {
+  const auto by_head = [](const Tensor& table) {
+    return table.ndim() == 3 ? unsqueeze(table, 1) : table;
+  };
+  const Tensor cosines = by_head(tables.cosines), sines = by_head(tables.sines);
+  const int64_t half = x.size(3) / 2;
+  const Tensor a = narrow(x, 3, 0, half), b = narrow(x, 3, half, half);
+  return cat({a * cosines - b * sines, b * cosines + a * sines}, 3);
+}
+
 // Turns by the angles, or back.
 Tensor turned(const Tensor& x, const RotaryTables& tables, bool back) {
   const Tensor from = x.strides()[3] == 1 ? x : untracked::contiguous(x), y = heads_like(x);
@@ -148,11 +173,12 @@ Rotary::~Rotary() = default;
 
 RotaryTables Rotary::tables(int64_t first, int64_t tokens, Device device) const {
   const std::lock_guard lock(last_->mutex);
-  const bool known =
-      last_->first == first && last_->tokens == tokens && last_->tables.cosines.device() == device;
+  const bool known = last_->first == first && last_->tokens == tokens &&
+                     last_->tables.cosines.device() == device && !op_recorder;
   if (known) return last_->tables;
   const std::vector<float> frequencies = rotary_frequencies(size_, options_, first + tokens);
   const double amplitude = rotary_amplitude(options_);
+  if (op_recorder) return recorded_tables(frequencies, amplitude, first, tokens, device);
   std::vector<float> cosines, sines;
   for (int64_t position = first; position < first + tokens; ++position)
     for (const float frequency : frequencies) {
@@ -188,7 +214,7 @@ Tensor rotate(const Tensor& x, const RotaryTables& tables) {
         "rotate: shapes differ; got x {} and tables {}, want (batch, heads, tokens, size) and "
         "([batch,] tokens, size / 2)",
         x.shape(), shape);
-  return turned(x, tables, false);
+  return op_recorder ? recorded_turn(x, tables) : turned(x, tables, false);
 }
 
 }  // namespace booster

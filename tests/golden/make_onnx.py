@@ -21,12 +21,17 @@ CONFIGS = {
     "resnet20": {"name": "resnet20", "num_classes": 4},
     "gpt2": {"name": "gpt2", "vocab_size": 61, "n_positions": 12, "n_embd": 12, "n_layer": 2,
              "n_head": 3},
+    "mistral": {"name": "mistral", "vocab_size": 61, "max_position_embeddings": 32, "hidden_size": 16,
+                "intermediate_size": 20, "num_hidden_layers": 2, "num_attention_heads": 4,
+                "num_key_value_heads": 2, "sliding_window": 5},
+    "bert": {"name": "bert", "vocab_size": 61, "max_position_embeddings": 32, "hidden_size": 12,
+             "intermediate_size": 20, "num_hidden_layers": 2, "num_attention_heads": 3},
     "mlp": {"name": "mlp", "sizes": [6, 9, 3]},
     "mlp_flatten": {"name": "mlp", "sizes": [12, 7, 2], "flatten": True, "bias": False},
 }
 DATA = {"mlp_flatten": {"img_size": 2}}
 INPUTS = {"vit": (3, 3, 20, 20), "resnet20": (2, 3, 13, 9), "gpt2": (2, 9),
-          "mlp": (4, 6), "mlp_flatten": (3, 3, 2, 2)}
+          "mistral": (1, 9), "bert": (1, 5), "mlp": (4, 6), "mlp_flatten": (3, 3, 2, 2)}
 
 
 def numbers(shape, salt):
@@ -36,8 +41,8 @@ def numbers(shape, salt):
 
 
 def input_of(name, shape):
-    """Tokens for gpt2, numbers for the others."""
-    if name != "gpt2":
+    """Tokens for language models, numbers for the others."""
+    if "vocab_size" not in CONFIGS[name]:
         return numbers(shape, 1)
     i = numpy.arange(numpy.prod(shape, dtype=numpy.int64), dtype=numpy.int64)
     return (i * 7919 % CONFIGS[name]["vocab_size"]).reshape(shape)
@@ -85,6 +90,36 @@ def shapes_of(name):
                 shapes[f"transformer.h.{i}.{layer}.weight"] = size
                 shapes[f"transformer.h.{i}.{layer}.bias"] = size[:1]
         return shapes | {"transformer.ln_f.weight": (d,), "transformer.ln_f.bias": (d,)}
+    if name == "mistral":
+        shapes = {"model.embed_tokens.weight": (61, 16), "model.norm.weight": (16,),
+                  "lm_head.weight": (61, 16)}
+        for i in range(2):
+            for layer, size in {"input_layernorm": (16,), "self_attn.q_proj": (16, 16),
+                                "self_attn.k_proj": (8, 16), "self_attn.v_proj": (8, 16),
+                                "self_attn.o_proj": (16, 16), "post_attention_layernorm": (16,),
+                                "mlp.gate_proj": (20, 16), "mlp.up_proj": (20, 16),
+                                "mlp.down_proj": (16, 20)}.items():
+                shapes[f"model.layers.{i}.{layer}.weight"] = size
+        return shapes
+    if name == "bert":
+        d = 12
+        shapes = {"bert.embeddings.word_embeddings.weight": (61, d),
+                  "bert.embeddings.position_embeddings.weight": (32, d),
+                  "bert.embeddings.token_type_embeddings.weight": (2, d)}
+        layers = {"bert.embeddings.LayerNorm": (d,), "cls.predictions.transform.dense": (d, d),
+                  "cls.predictions.transform.LayerNorm": (d,)}
+        for i in range(2):
+            key = f"bert.encoder.layer.{i}"
+            for part in ("query", "key", "value"):
+                layers[f"{key}.attention.self.{part}"] = (d, d)
+            layers |= {f"{key}.attention.output.dense": (d, d),
+                       f"{key}.attention.output.LayerNorm": (d,),
+                       f"{key}.intermediate.dense": (20, d), f"{key}.output.dense": (d, 20),
+                       f"{key}.output.LayerNorm": (d,)}
+        for layer, size in layers.items():
+            shapes[f"{layer}.weight"] = size
+            shapes[f"{layer}.bias"] = size[:1]
+        return shapes | {"cls.predictions.bias": (61,)}
     if name == "vit":
         d, tokens = 12, 5
         shapes = {"cls_token": (1, 1, d), "pos_embed": (1, tokens, d),

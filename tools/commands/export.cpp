@@ -4,6 +4,7 @@
 #include "booster/checkpoint/folder/manifest.h"
 #include "booster/checkpoint/model_files.h"
 #include "booster/config/config.h"
+#include "booster/config/pretrained.h"
 #include "booster/export/onnx.h"
 #include "core/data/images/image.h"
 #include "core/data/images/image_limits.h"
@@ -16,6 +17,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 namespace booster::cli {
@@ -33,6 +35,8 @@ using ReadJson = nlohmann::json;
 using report::part_of;
 
 constexpr size_t longest_record = size_t{64} << 20;
+// A graph takes any number of tokens; the model is traced on short texts.
+constexpr int64_t traced_tokens = 16;
 
 std::map<std::string, Tensor> read_weights(const fs::path& path, bool averages) {
   if (is_checkpoint(path)) verify_checkpoint(path);
@@ -72,11 +76,12 @@ Shape sample_of(const Config& config, const ReadJson& data) {
     return {3, side, side};
   }
   if (config.has("model.in_chans")) return {config.get<int64_t>("model.in_chans"), 32, 32};
-  if (config.has("model.n_positions")) return {config.get<int64_t>("model.n_positions")};
+  for (const char* tokens : {"model.n_positions", "model.max_position_embeddings"})
+    if (config.has(tokens)) return {std::min(traced_tokens, config.get<int64_t>(tokens))};
   if (!config.has("model.sizes"))
     fail(
-        "export: model.name: unknown sample shape; got {}, want a Vision Transformer, gpt2, "
-        "resnet20 or mlp",
+        "export: model.name: unknown sample shape; got {}, want a Vision Transformer, a "
+        "language model, resnet20 or mlp",
         config.get<std::string>("model.name"));
   const int64_t features = config.get<std::vector<int64_t>>("model.sizes").front();
   const ReadJson& side = part_of(data, {"img_size"});
@@ -96,10 +101,38 @@ std::vector<std::string> classes_of(const fs::path& checkpoint) {
   return classes;
 }
 
+// Returns the folder with a language model's config.json: `path`, or the one that a training left
+// in it. Empty: none.
+fs::path pretrained_in(const fs::path& path) {
+  std::error_code error;
+  for (const fs::path& folder : {path, path / "model"})
+    if (fs::is_regular_file(folder / "config.json", error)) return folder;
+  return {};
+}
+
+void report_export(const ExportArguments& what, const std::string& model, const fs::path& weights,
+                   int64_t parameters, const Shape& sample) {
+  fmt::print("{}: {} of {}{}, {:.2f} M parameters; input (batch, {})\n", terminal_text(what.file),
+             model, terminal_text(weights.string()), what.averages ? " (averages)" : "",
+             static_cast<double>(parameters) * 1e-6, fmt::join(sample, ", "));
+}
+
+int export_pretrained(const ExportArguments& what, const fs::path& folder) {
+  check(!what.averages, "export: --averages: no averages in a model's files; want a checkpoint");
+  const Model model = from_pretrained(folder);
+  const Shape sample = {std::min(traced_tokens, model->example_input(1).size(1))};
+  export_onnx(model, sample, what.file);
+  report_export(what, model->kind(), folder, model->parameter_count(), sample);
+  return 0;
+}
+
 int export_model(const ExportArguments& what) {
   std::error_code error;
   check(fs::exists(what.checkpoint, error), "export: no such file or folder; got {}",
         what.checkpoint);
+  if (const fs::path folder = pretrained_in(what.checkpoint);
+      !folder.empty() && what.config.empty())
+    return export_pretrained(what, folder);
   const WeightsSource source = find_weights(what.checkpoint, warn);
   check(!what.averages || is_checkpoint(source.weights),
         "export: --averages: no averages in a model's files; want a checkpoint");
@@ -115,10 +148,8 @@ int export_model(const ExportArguments& what) {
   const Shape sample = sample_of(config, part_of(json, {"data"}));
   const Model model = model_of(config, read_weights(source.weights, what.averages));
   export_onnx(model, sample, what.file, {.classes = classes_of(source.weights)});
-  fmt::print("{}: {} of {}{}, {:.2f} M parameters; input (batch, {})\n", terminal_text(what.file),
-             config.get<std::string>("model.name"), terminal_text(source.weights.string()),
-             what.averages ? " (averages)" : "",
-             static_cast<double>(model->parameter_count()) * 1e-6, fmt::join(sample, ", "));
+  report_export(what, config.get<std::string>("model.name"), source.weights,
+                model->parameter_count(), sample);
   return 0;
 }
 
@@ -126,8 +157,10 @@ int export_model(const ExportArguments& what) {
 
 Action export_command(CLI::App& line) {
   const auto exported = std::make_shared<ExportArguments>();
-  line.add_option("CHECKPOINT", exported->checkpoint,
-                  "the output_dir of a training, a checkpoint, or a safetensors file")
+  line.add_option(
+          "CHECKPOINT", exported->checkpoint,
+          "the output_dir of a training, a checkpoint, a safetensors file, or a folder with a "
+          "language model's config.json")
       ->required();
   line.add_option("FILE", exported->file, "the ONNX file")->required();
   line.add_option("--config", exported->config,

@@ -1,6 +1,7 @@
 // ONNX files: the same bytes as those that onnxruntime has run, and its results.
 #include "booster/checkpoint/folder/checkpoint.h"
 #include "booster/config/config.h"
+#include "booster/config/pretrained.h"
 #include "booster/export/onnx.h"
 #include "booster/export/protobuf.h"
 #include "core/autograd/tape.h"
@@ -32,8 +33,8 @@ Tensor numbers(const Shape& shape, int64_t salt) {
   return from_vector(values, shape);
 }
 
-Tensor input_of(const std::string& model, const Shape& shape) {
-  if (model != "gpt2") return numbers(shape, 1);
+Tensor input_of(bool is_text, const Shape& shape) {
+  if (!is_text) return numbers(shape, 1);
   std::vector<int64_t> tokens(static_cast<size_t>(shape.numel()));
   for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int64_t>(i) * 7919 % 61;
   return from_vector(tokens, shape);
@@ -66,7 +67,7 @@ Shape sample_of(const nlohmann::json& input) {
 TEST_CASE("models as ONNX files are those that onnxruntime ran, and give its results") {
   const TemporaryFolder folder;
   const auto cases = golden_models();
-  REQUIRE(cases.size() == 5);
+  REQUIRE(cases.size() == 7);
   for (const auto& [name, row] : cases.items()) {
     CAPTURE_PART(name);
     const Config config = Config::from_text(nlohmann::json{{"model", row["model"]}}.dump());
@@ -74,9 +75,10 @@ TEST_CASE("models as ONNX files are those that onnxruntime ran, and give its res
     fill(model);
     model.train();
     const Shape input(row["input"].get<std::vector<int64_t>>());
-    // ResNet takes any image size and GPT-2 any number of tokens; the graph declares this.
+    // ResNet takes any image size, language models any number of tokens; the graph declares this.
+    const bool is_text = row["model"].contains("vocab_size");
     const Shape sample = name == "resnet20" ? Shape{3, 32, 32}
-                         : name == "gpt2"   ? Shape{12}
+                         : is_text          ? Shape{name == "gpt2" ? 12 : 16}
                                             : sample_of(row["input"]);
     export_onnx(model, sample, folder / "model.onnx");
     CHECK(model->training());
@@ -85,7 +87,7 @@ TEST_CASE("models as ONNX files are those that onnxruntime ran, and give its res
     CHECK(sha256_of(bytes) == row["sha256"].get<std::string>());  // else make_onnx.py again
     model.eval();
     const NoGradGuard no_grad;
-    const Tensor output = model(input_of(name, input));
+    const Tensor output = model(input_of(is_text, input));
     const auto values = output.to_vector<float>();
     size_t at = 0;
     for (const auto& line : row["outputs"])
@@ -145,6 +147,27 @@ TEST_CASE("export writes the newest checkpoint of a training, with its classes")
   CHECK(none.code != 0);
   CHECK_MESSAGE(none.says("--config"), none.output);
   CHECK(run_booster("export no_such_folder x.onnx").code == 2);
+}
+
+TEST_CASE("export writes a language model's folder, and the one that a training left") {
+  const TemporaryFolder folder;
+  const Model model = make_model(Config::from_text(
+      R"({"model": {"name": "llama", "vocab_size": 31, "max_position_embeddings": 24,
+          "hidden_size": 16, "intermediate_size": 20, "num_hidden_layers": 1,
+          "num_attention_heads": 2}})"));
+  save_pretrained(model, folder / "run/model");
+  export_onnx(model, {16}, folder / "wanted.onnx");
+  for (const char* source : {"run", "run/model"}) {
+    const CommandResult result = run_booster(fmt::format(
+        "export '{}' '{}'", (folder / source).string(), (folder / "model.onnx").string()));
+    CHECK_MESSAGE(result.code == 0, result.output);
+    CHECK(result.says("input (batch, 16)"));
+    CHECK(folder.read("model.onnx") == folder.read("wanted.onnx"));
+  }
+  const CommandResult averages =
+      run_booster(fmt::format("export '{}' x.onnx --averages", (folder / "run").string()));
+  CHECK(averages.code == 2);
+  CHECK_MESSAGE(averages.says("no averages in a model's files"), averages.output);
 }
 
 TEST_CASE("export takes the averages of a checkpoint where it is asked to") {
