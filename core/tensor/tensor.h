@@ -72,8 +72,8 @@ class Tensor {
   explicit Tensor(Reference<TensorBody> body) : body_(std::move(body)) {}
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) noexcept = default;
-  // Makes this handle refer to the other tensor. Does not compile for a temporary, as in `x[0] = y`,
-  // which would change nothing. x[0].copy_(y) writes into x.
+  // Makes this handle refer to the other tensor. Does not compile for a temporary, as in
+  // `x[0] = y`, which would change nothing. x[0].copy_(y) writes into x.
   Tensor& operator=(const Tensor&) & = default;
   Tensor& operator=(Tensor&&) & noexcept = default;
 

@@ -7,8 +7,8 @@ namespace language_model {
 
 booster::ProgramConfig program_config();
 
-// The part of config.json that the example reads: the kind of model, vocab_size, and the longest text
-// in tokens.
+// The part of config.json that the example reads: the kind of model, vocab_size, and the longest
+// text in tokens.
 struct ModelSizes {
   std::string type;  // model_type
   int64_t vocabulary = 0, positions = 0;
