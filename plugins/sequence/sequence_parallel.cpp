@@ -97,10 +97,16 @@ class BehindAttention : public HeadExchange {
       name);
 }
 
-// Lets modules query which tokens of a sequence this rank has.
-void lay_out(int64_t all, const Group& ranks) {
+// Lets modules query which tokens of a sequence this rank has. Where documents begin stays known:
+// attention has all tokens of its heads, except in a ring.
+void lay_out(int64_t all, const Group& ranks, SequenceMode mode) {
+  const Tensor documents = token_layout().documents;
+  check(mode != SequenceMode::ring_attn || !documents.defined(),
+        "hybrid_parallel: ring_attn: no rank has all keys of a document (document_end); want "
+        "sequence_parallelism_mode all_to_all or split_gather");
   const int64_t here = all / ranks.size();
-  set_token_layout({.all = all, .first = here * ranks.rank(), .here = here});
+  set_token_layout(
+      {.all = all, .first = here * ranks.rank(), .here = here, .documents = documents});
 }
 
 // Returns true for batch statistics, which are not position tables.
@@ -209,8 +215,8 @@ void SequenceParallel::watch_positions(Module& model) {
   for (const auto& [name, module] : model.named_modules()) {
     const bool is_block = std::ranges::find(blocks_, name) != blocks_.end();
     if (is_block && name != blocks_.front())
-      module->register_forward_pre_hook([ranks = ranks_](Module&, const Tensor& x) {
-        lay_out(x.size(1) * ranks.size(), ranks);
+      module->register_forward_pre_hook([ranks = ranks_, mode = mode_](Module&, const Tensor& x) {
+        lay_out(x.size(1) * ranks.size(), ranks, mode);
         return Tensor();
       });
     if (!is_inside(name)) continue;
@@ -239,20 +245,21 @@ void SequenceParallel::connect(const Model& model, const TensorPlan& plan,
   const double factor = is_like_data ? ranks_.size() : 1;
   for (const auto& [name, module] : model->named_modules()) {
     if (name == blocks_.front())
-      module->register_forward_pre_hook(
-          [factor, ranks = ranks_, stream = inside_.whole, at = phase_](Module&, const Tensor& x) {
-            if (*at == Phase::outside) *at = Phase::inside;
-            set_random_stream(stream);
-            const Tensor here = own_tokens(x, ranks, factor);
-            if (ranks.size() > 1) lay_out(x.size(1), ranks);
-            return here;
-          });
+      module->register_forward_pre_hook([factor, ranks = ranks_, mode = mode_,
+                                         stream = inside_.whole,
+                                         at = phase_](Module&, const Tensor& x) {
+        if (*at == Phase::outside) *at = Phase::inside;
+        set_random_stream(stream);
+        const Tensor here = own_tokens(x, ranks, factor);
+        if (ranks.size() > 1) lay_out(x.size(1), ranks, mode);
+        return here;
+      });
     if (name == blocks_.back())
       module->register_forward_hook(
           [factor, ranks = ranks_, at = phase_](Module&, const Tensor&, const Tensor& y) {
             if (*at == Phase::inside) *at = Phase::outside;
             set_random_stream(0);
-            set_token_layout({});
+            set_token_layout({.documents = token_layout().documents});
             return all_tokens(y, ranks, factor);
           });
   }
