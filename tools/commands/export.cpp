@@ -117,8 +117,13 @@ void report_export(const ExportArguments& what, const std::string& model, const 
              static_cast<double>(parameters) * 1e-6, fmt::join(sample, ", "));
 }
 
+void check_averages(const ExportArguments& what, bool has_averages) {
+  check(!what.averages || has_averages,
+        "export: --averages: no averages in a model's files; want a checkpoint");
+}
+
 int export_pretrained(const ExportArguments& what, const fs::path& folder) {
-  check(!what.averages, "export: --averages: no averages in a model's files; want a checkpoint");
+  check_averages(what, false);
   const Model model = from_pretrained(folder);
   const Shape sample = {std::min(traced_tokens, model->example_input(1).size(1))};
   export_onnx(model, sample, what.file);
@@ -134,8 +139,7 @@ int export_model(const ExportArguments& what) {
       !folder.empty() && what.config.empty())
     return export_pretrained(what, folder);
   const WeightsSource source = find_weights(what.checkpoint, warn);
-  check(!what.averages || is_checkpoint(source.weights),
-        "export: --averages: no averages in a model's files; want a checkpoint");
+  check_averages(what, is_checkpoint(source.weights));
   check(!what.config.empty() || !source.run.empty(),
         "export: no config; want --config FILE, because the weights' folder and its parent have no "
         "run.json");
