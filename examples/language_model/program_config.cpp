@@ -31,6 +31,9 @@ Section data_section() {
           integer_option("tokens", 128, between(1, 1'000'000),
                          "in a window or a row; longer conversations are cut"),
           boolean_option("pack", false, "put whole documents, or conversations, into each row"),
+          boolean_option("across_documents", false,
+                         "attention in such a row sees its other documents too; a pipeline needs "
+                         "this"),
           choice_option("answers", "all", {"all", "last"},
                         "of a conversation, from which the model learns"),
           integer_option("batch_size", 16, between(1, 1'000'000), "rows per step and rank"),

@@ -32,17 +32,21 @@ std::filesystem::path pretrained_folder(const Config& config) {
   return config.options("train").given<std::string>("pretrained").value_or("");
 }
 
-// With packed rows the model keeps attention within documents, unless the config says which token
-// ends them.
-std::optional<int64_t> document_end(const Config& config, const Vocabulary& vocabulary) {
+// Packed rows: attention stays within documents, unless the config says otherwise.
+std::optional<int64_t> document_end(const Config& config, const Vocabulary& vocabulary,
+                                    const Mesh& mesh) {
   const auto given = config.options("model").given<int64_t>("document_end");
-  if (given || !config.get<bool>("data.pack") || !vocabulary.document_end) return given;
-  return *vocabulary.document_end;
+  if (given || !config.get<bool>("data.pack") || config.get<bool>("data.across_documents"))
+    return given;
+  check(mesh.size("pipeline") == 1,
+        "data.pack: later stages of a pipeline do not see where documents end; want "
+        "data.across_documents=true, or no pipeline");
+  return vocabulary.document_end;
 }
 
-Model start_model(const Config& config, const Vocabulary& vocabulary) {
+Model start_model(const Config& config, const Vocabulary& vocabulary, const Mesh& mesh) {
   const std::filesystem::path folder = pretrained_folder(config);
-  const std::optional<int64_t> end = document_end(config, vocabulary);
+  const std::optional<int64_t> end = document_end(config, vocabulary, mesh);
   if (folder.empty()) return make_model(end ? config.with("model.document_end", *end) : config);
   PretrainedOptions options;
   if (end) options.options["document_end"] = *end;
@@ -79,7 +83,7 @@ Trainer::Trainer(const Config& config, const World& world)
   const auto seed = config.get<uint64_t>("train.seed");
   manual_seed(seed);
   vocabulary_ = open_vocabulary(config, pretrained_folder(config));
-  const Model model = start_model(config, vocabulary_);
+  const Model model = start_model(config, vocabulary_, booster_.plugin().mesh());
   const Optimizer optimizer = make_optimizer(config, model);
   check_sizes(config, model, vocabulary_);
   example::on_first_rank(world, "data", [&] { check_files(config); });
