@@ -1,7 +1,6 @@
 // The example that trains language models, run as a user runs it.
 #include "tests/capture_part.h"
-#include "tests/examples/example.h"
-#include "tests/golden_folder.h"
+#include "tests/examples/text_example.h"
 
 #include <cmath>
 #include <map>
@@ -12,67 +11,11 @@ using namespace booster;
 
 namespace {
 
-constexpr const char* sentence = "the quick brown fox jumps over the lazy dog. ";
-
-// A text that repeats one sentence, and a small model.
-class TextExample {
- public:
-  TextExample() {
-    std::string text;
-    for (int i = 0; i < 60; ++i) text += sentence;
-    folder_.write("text", text);
-  }
-
-  // `sets`: settings, separated by spaces. `before`: text before the program.
-  std::string command(const std::string& sets, const std::string& out = "out",
-                      const std::string& before = "") const {
-    const std::string build = build_folder().string(), root = folder_.path().string();
-    std::string all = fmt::format(
-        "data.file={}/text train.output_dir={}/{} model.n_positions=32 "
-        "model.n_embd=32 model.n_layer=2 model.n_head=2 data.tokens=32 data.batch_size=8 "
-        "optimizer.name=adamw optimizer.lr=0.01 lr_scheduler.name=cosine_warmup "
-        "lr_scheduler.warmup_steps=2 lr_scheduler.total_steps=100 train.epochs=20 "
-        "train.log_every=1 train.checkpoint_every=4 {}",
-        root, root, out, sets);
-    std::string command = "OMP_NUM_THREADS=1 ";
-    if (!before.empty()) command += fmt::format("'{}/tools/booster' {} ", build, before);
-    command += fmt::format("'{}/examples/language_model'", build);
-    std::istringstream words(all);
-    for (std::string word; words >> word;) command += fmt::format(" --set '{}'", word);
-    return command;
-  }
-  CommandResult run(const std::string& sets, const std::string& out = "out",
-                    const std::string& before = "") const {
-    return run_command(command(sets, out, before));
-  }
-  std::vector<nlohmann::json> metrics(const std::string& out = "out") const {
-    std::vector<nlohmann::json> lines;
-    std::istringstream text(folder_.read(out + "/metrics.jsonl"));
-    for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
-    return lines;
-  }
-  // Returns the loss of each step.
-  std::vector<double> losses(const std::string& out = "out") const {
-    std::vector<double> all;
-    for (const auto& line : metrics(out))
-      if (line.contains("loss")) {
-        CHECK(line["step"] == all.size() + 1);
-        all.push_back(line["loss"]);
-      }
-    return all;
-  }
-  bool exists(const std::string& name) const { return std::filesystem::exists(folder_ / name); }
-  const TemporaryFolder& folder() const { return folder_; }
-
- private:
-  TemporaryFolder folder_;
-};
-
 // Returns the entropy of the text's byte frequencies, in nats per byte.
 double unigram_entropy() {
   std::map<char, double> counts;
-  for (const char c : std::string(sentence)) ++counts[c];
-  const double total = static_cast<double>(std::string(sentence).size());
+  for (const char c : std::string(TextExample::sentence)) ++counts[c];
+  const double total = static_cast<double>(std::string(TextExample::sentence).size());
   double entropy = 0;
   for (const auto& [c, n] : counts) entropy -= n / total * std::log(n / total);
   return entropy;
@@ -129,7 +72,7 @@ TEST_CASE("language_model goes on bit for bit, from an end and from a signal") {
 TEST_CASE("language_model stops in a validation without a result, and validates when it goes on") {
   const TextExample example;
   std::string text;
-  for (int i = 0; i < 6000; ++i) text += sentence;
+  for (int i = 0; i < 6000; ++i) text += TextExample::sentence;
   example.folder().write("text", text);
   // One epoch of one step, then a validation that takes seconds.
   const std::string sets = "data.validation_fraction=0.998 data.batch_size=16 train.epochs=2";
@@ -153,7 +96,7 @@ TEST_CASE(
   // Files of tokens are read where they lie; a text's tokens would have to be written first.
   std::string tokens;
   for (int i = 0; i < 60; ++i)
-    for (const char c : std::string(sentence)) tokens += {c, '\0'};
+    for (const char c : std::string(TextExample::sentence)) tokens += {c, '\0'};
   example.folder().write("tokens.bin", tokens);
   const std::string sets = fmt::format("data.file=null data.token_files=[\"{}\"] train.max_steps=9",
                                        (example.folder() / "tokens.bin").string());
@@ -328,125 +271,6 @@ TEST_CASE("language_model trains a GPT-2 unless a config names another model") {
   const CommandResult images = check(R"({"model": {"name": "resnet20"}})");
   CHECK(images.code == 2);
   CHECK(images.says("reads no text; got resnet20, want gpt2"));
-}
-
-namespace {
-
-// The folder of a model with its tokeniser, made by tests/golden/make_language_model.py.
-void copy_golden_model(const TextExample& example) {
-  const std::filesystem::path golden = test::golden_folder(), to = example.folder() / "golden";
-  std::filesystem::create_directories(to);
-  for (const char* name : {"config.json", "model.safetensors"})
-    std::filesystem::copy_file(golden / "language_model" / name, to / name);
-  std::filesystem::copy_file(golden / "text/gpt2.json", to / "tokenizer.json");
-}
-
-std::string conversations() {
-  std::string lines;
-  for (const char* colour : {"red", "blue", "green", "pink"})
-    for (const char* thing : {"hat", "boat", "ball"}) {
-      const auto message = [](const char* role, const std::string& text) {
-        return nlohmann::json{{"role", role}, {"content", text}};
-      };
-      nlohmann::json talk = {message("user", fmt::format("Which {}?", thing)),
-                             message("assistant", fmt::format("The {} one.", colour))};
-      if (*thing == 'b') {
-        talk.push_back(message("user", "Sure?"));
-        talk.push_back(message("assistant", "Yes."));
-      }
-      lines += nlohmann::json{{"messages", talk}}.dump() + "\n";
-    }
-  return lines;
-}
-
-}  // namespace
-
-TEST_CASE("language_model: perplexity and choices are those of transformers, on ranks too") {
-  const TextExample example;
-  copy_golden_model(example);
-  const std::filesystem::path golden =
-      std::filesystem::path(test::golden_folder()) / "language_model";
-  const auto want = nlohmann::json::parse(std::ifstream(golden / "expected.json"));
-  const std::string model = (example.folder() / "golden").string(),
-                    tokens = (example.folder() / "text.bin").string();
-  REQUIRE(run_booster(
-              fmt::format("tokenize '{}' '{}' '{}'", model, tokens, (golden / "text.txt").string()))
-              .code == 0);
-  const double questions = want["questions"];
-  const std::string says[] = {
-      fmt::format("{} tokens, loss {:.4f}, perplexity {:.3f}", want["tokens"].get<int>(),
-                  want["loss"].get<double>(), want["perplexity"].get<double>()),
-      fmt::format("{} questions, accuracy {:.2f} %, by likelihood per byte {:.2f} %", questions,
-                  100 * want["right"].get<double>() / questions,
-                  100 * want["right_per_byte"].get<double>() / questions)};
-  const std::string arguments = fmt::format(
-      " --evaluate '{}' --choices '{}' --set inference.folder='{}' --set data.tokens=32", tokens,
-      (golden / "choices.jsonl").string(), model);
-  const std::string program = (build_folder() / "examples/language_model").string(),
-                    booster = (build_folder() / "tools/booster").string();
-  for (const char* ranks : {"", "torch_ddp", R"({"name":"hybrid_parallel","tp_size":2})"}) {
-    CAPTURE(ranks);
-    const std::string before =
-        *ranks == 0 ? "" : fmt::format("'{}' run --nproc_per_node 2 ", booster);
-    const std::string plugin = *ranks == 0 ? "" : fmt::format(" --set booster.plugin='{}'", ranks);
-    const CommandResult result = run_command(
-        fmt::format("OMP_NUM_THREADS=1 {}'{}'{}{}", before, program, arguments, plugin));
-    CHECK_MESSAGE(result.code == 0, result.output);
-    for (const std::string& line : says) CHECK_MESSAGE(result.says(line), result.output);
-  }
-  example.folder().write("bad.jsonl",
-                         "{\"context\": \"a\", \"choices\": [\" b\"], \"answer\": 1}\n");
-  const CommandResult bad =
-      run_command(fmt::format("'{}' --choices '{}' --set inference.folder='{}'", program,
-                              (example.folder() / "bad.jsonl").string(), model));
-  CHECK(bad.code == 1);
-  CHECK_MESSAGE(bad.says("bad.jsonl:1: answer; got 1, want below 1"), bad.output);
-}
-
-TEST_CASE("language_model fine-tunes the folder that it wrote, on conversations, and answers") {
-  const TextExample example;
-  const std::string no_dropout = "model.embd_pdrop=0 model.attn_pdrop=0 model.resid_pdrop=0 ";
-  REQUIRE(example.run("model.n_positions=96 train.max_steps=2 " + no_dropout, "base").code == 0);
-  example.folder().write("talks.jsonl", conversations());
-  const std::string root = example.folder().path().string();
-  const std::string sets = fmt::format(
-      "data.file=null data.conversations={0}/talks.jsonl train.pretrained={0}/base/model "
-      "data.tokens=96 data.validation_fraction=0.3 booster.loss_mean=rows model.n_positions=96 {1}",
-      root, no_dropout);
-  const CommandResult one =
-      example.run(sets + "data.batch_size=4 train.epochs=60 train.max_steps=100", "one");
-  REQUIRE_MESSAGE(one.code == 0, one.output);
-  const std::vector<double> losses = example.losses("one");
-  CHECK(losses.front() > 3);
-  CHECK_MESSAGE(losses.back() < 1.5, one.output);
-  // Rows of different lengths, of which only answers count, give the same on two ranks.
-  const CommandResult two = example.run(
-      sets + "data.batch_size=2 train.epochs=60 train.max_steps=4 booster.plugin=torch_ddp", "two",
-      "run --nproc_per_node 2");
-  REQUIRE_MESSAGE(two.code == 0, two.output);
-  const CommandResult again =
-      example.run(sets + "data.batch_size=4 train.epochs=60 train.max_steps=4", "again");
-  REQUIRE(again.code == 0);
-  const double val = example.metrics("again").back()["val_loss"];
-  CHECK(example.metrics("two").back()["val_loss"].get<double>() ==
-        doctest::Approx(val).epsilon(1e-4));
-  // Packed rows too. Attention stays within their documents by itself.
-  const std::string pack = sets + "data.pack=true data.batch_size=1 train.max_steps=2 ";
-  for (const std::string out : {"packed", "by_hand"}) {
-    const CommandResult packed =
-        example.run(pack + (out == "packed" ? "" : "model.document_end=256"), out);
-    CHECK_MESSAGE(packed.code == 0, packed.output);
-  }
-  CHECK(example.losses("packed") == example.losses("by_hand"));
-  REQUIRE(example.run(pack + "model.document_end=257", "other").code == 0);
-  CHECK(example.losses("packed") != example.losses("other"));
-  const CommandResult answer = example.run(
-      fmt::format("inference.folder={}/one/model inference.prompt=hat inference.chat=true", root));
-  CHECK_MESSAGE(answer.code == 0, answer.output);
-  CHECK_MESSAGE(answer.says("user: hat\nassistant: "), answer.output);
-  const CommandResult tool = run_booster(
-      fmt::format("generate '{}/one/model' --prompt 'user: hat' --max-new-tokens 40", root));
-  CHECK_MESSAGE(tool.code == 0, tool.output);
 }
 
 TEST_CASE("language_model ends with an error where its folder, lock or metrics are taken away") {
