@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Writes core/text/unicode_differences.def: the characters whose class differs between Unicode and
-the tables that the Python package `tokenizers` uses (some of Unicode 8, some of Unicode 16).
+"""Writes core/text/unicode/unicode_differences.def: the characters whose class differs between
+Unicode and the tables that the Python package `tokenizers` uses (some of Unicode 8, some of
+Unicode 16).
 
     pip install tokenizers unicodedata2
-    scripts/unicode_differences.py > core/text/unicode_differences.def
+    scripts/unicode_differences.py > core/text/unicode/unicode_differences.def
 
 A row is TABLE(name, ranges). Names: what is missing from, or added to, which class of tokenizers.
 """

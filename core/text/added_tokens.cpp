@@ -1,6 +1,6 @@
 #include "core/text/added_tokens.h"
 
-#include "core/text/unicode.h"
+#include "core/text/unicode/unicode.h"
 
 #include <algorithm>
 #include <utility>

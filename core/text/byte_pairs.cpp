@@ -1,6 +1,6 @@
 #include "core/text/byte_pairs.h"
 
-#include "core/text/unicode.h"
+#include "core/text/unicode/unicode.h"
 
 #include <fmt/format.h>
 

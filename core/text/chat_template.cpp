@@ -1,7 +1,7 @@
 #include "core/text/tokenizer.h"
 
-#include "core/text/template_runner.h"
-#include "core/text/unicode.h"
+#include "core/text/chat/template_runner.h"
+#include "core/text/unicode/unicode.h"
 #include "platform/error.h"
 #include "platform/files/atomic_file.h"
 #include "platform/json/json_text.h"

@@ -1,7 +1,7 @@
 #include "core/text/detokenizer.h"
 
-#include "core/text/byte_level.h"
-#include "core/text/unicode.h"
+#include "core/text/unicode/byte_level.h"
+#include "core/text/unicode/unicode.h"
 
 #include <cctype>
 #include <map>

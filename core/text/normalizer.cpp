@@ -1,7 +1,7 @@
 #include "core/text/normalizer.h"
 
-#include "core/text/byte_level.h"
-#include "core/text/unicode.h"
+#include "core/text/unicode/byte_level.h"
+#include "core/text/unicode/unicode.h"
 
 #include <map>
 #include <vector>

@@ -1,7 +1,7 @@
 #include "core/text/pattern.h"
 
-#include "core/text/unicode.h"
-#include "core/text/unicode_differences.h"
+#include "core/text/unicode/unicode.h"
+#include "core/text/unicode/unicode_differences.h"
 #include "platform/error.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8

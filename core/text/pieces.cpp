@@ -1,6 +1,6 @@
 #include "core/text/pieces.h"
 
-#include "core/text/unicode.h"
+#include "core/text/unicode/unicode.h"
 
 #include <algorithm>
 

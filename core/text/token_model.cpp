@@ -1,7 +1,7 @@
 #include "core/text/token_model.h"
 
 #include "core/text/byte_pairs.h"
-#include "core/text/unicode.h"
+#include "core/text/unicode/unicode.h"
 
 namespace booster::text {
 namespace {

@@ -4,7 +4,7 @@
 #include "core/text/detokenizer.h"
 #include "core/text/post_processor.h"
 #include "core/text/pre_tokenizer.h"
-#include "core/text/unicode.h"
+#include "core/text/unicode/unicode.h"
 #include "platform/error.h"
 #include "platform/files/sha256.h"
 #include "platform/json/json_text.h"

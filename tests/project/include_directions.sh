@@ -35,7 +35,7 @@ kernels: arguments host . device cuda/runtime/libraries cuda/runtime cuda/collec
   cpu dispatch launch numbers walks products attention elementwise fp8 images index optimizer pool \
   random reduce rows cuda cuda/elementwise cuda/index cuda/pool cuda/products cuda/rows \
   cuda/attention cuda/reduce cuda/module
-core/text: .
+core/text: unicode chat .
 core/tensor: memory . checks random capture exchange
 core/autograd: . ops
 core/nn: . functional models

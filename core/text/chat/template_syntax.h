@@ -1,7 +1,7 @@
 // The syntax of chat templates: a subset of Jinja's. Thread-safe: functions share no state.
 #pragma once
 
-#include "core/text/template_values.h"
+#include "core/text/chat/template_values.h"
 
 #include <memory>
 #include <string>

@@ -1,7 +1,7 @@
 // The filters, tests, methods and functions that chat templates may use. Thread-safe.
 #pragma once
 
-#include "core/text/template_values.h"
+#include "core/text/chat/template_values.h"
 
 #include <string>
 #include <utility>

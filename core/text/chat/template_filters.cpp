@@ -1,4 +1,4 @@
-#include "core/text/template_filters.h"
+#include "core/text/chat/template_filters.h"
 
 #include "platform/error.h"
 

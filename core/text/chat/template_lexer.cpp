@@ -1,4 +1,4 @@
-#include "core/text/template_syntax.h"
+#include "core/text/chat/template_syntax.h"
 #include "platform/error.h"
 
 #include <fmt/format.h>

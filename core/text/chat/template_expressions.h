@@ -2,8 +2,8 @@
 // For one thread.
 #pragma once
 
-#include "core/text/template_filters.h"
-#include "core/text/template_syntax.h"
+#include "core/text/chat/template_filters.h"
+#include "core/text/chat/template_syntax.h"
 #include "platform/error.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
-#include "core/text/unicode.h"
+#include "core/text/unicode/unicode.h"
 
-#include "core/text/unicode_differences.h"
+#include "core/text/unicode/unicode_differences.h"
 #include "platform/error.h"
 
 #include <cctype>

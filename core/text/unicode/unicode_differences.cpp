@@ -1,4 +1,4 @@
-#include "core/text/unicode_differences.h"
+#include "core/text/unicode/unicode_differences.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@ namespace booster::text {
     static constexpr CodeRange rows[] = {__VA_ARGS__}; \
     return rows;                                       \
   }
-#include "core/text/unicode_differences.def"
+#include "core/text/unicode/unicode_differences.def"
 #undef TABLE
 
 bool is_in(std::span<const CodeRange> table, char32_t code) {

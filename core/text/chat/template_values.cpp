@@ -1,6 +1,6 @@
-#include "core/text/template_values.h"
+#include "core/text/chat/template_values.h"
 
-#include "core/text/unicode.h"
+#include "core/text/unicode/unicode.h"
 #include "platform/error.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // Runs a parsed chat template. For one thread.
 #pragma once
 
-#include "core/text/template_syntax.h"
+#include "core/text/chat/template_syntax.h"
 
 #include <string>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "core/text/template_expressions.h"
+#include "core/text/chat/template_expressions.h"
 
 namespace booster::text {
 

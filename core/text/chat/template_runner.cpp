@@ -1,6 +1,6 @@
-#include "core/text/template_runner.h"
+#include "core/text/chat/template_runner.h"
 
-#include "core/text/template_filters.h"
+#include "core/text/chat/template_filters.h"
 #include "platform/error.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
-#include "core/text/byte_level.h"
+#include "core/text/unicode/byte_level.h"
 
-#include "core/text/unicode.h"
+#include "core/text/unicode/unicode.h"
 
 #include <array>
 

@@ -13,7 +13,7 @@ struct CodeRange {
 };
 
 #define TABLE(name, ...) std::span<const CodeRange> name();
-#include "core/text/unicode_differences.def"
+#include "core/text/unicode/unicode_differences.def"
 #undef TABLE
 
 bool is_in(std::span<const CodeRange> table, char32_t code);
