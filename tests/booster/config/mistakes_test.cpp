@@ -296,6 +296,16 @@ Json drawn_model(std::mt19937& random) {
     model.update({{"vocab_size", 64}, {"n_embd", 24}, {"n_layer", 1}});
     model["n_head"] = 1 + random() % 5;
   }
+  if (model["name"] == "bert") {
+    model.update({{"vocab_size", 64},
+                  {"hidden_size", 24},
+                  {"intermediate_size", 32},
+                  {"num_hidden_layers", 1},
+                  {"max_position_embeddings", 64},
+                  {"type_vocab_size", 2}});
+    model["num_attention_heads"] = 1 + random() % 5;
+    model["num_labels"] = 1 + random() % 5;
+  }
   const auto decoders = models::decoder_names();
   if (std::find(decoders.begin(), decoders.end(), model["name"]) != decoders.end()) {
     model.update({{"vocab_size", 64},
