@@ -4,7 +4,7 @@
 #include "kernels/catalogue.h"
 #include "kernels/device/memory.h"
 #include "parallel/mesh.h"
-#include "platform/arguments/command_line.h"
+#include "platform/program.h"
 #include "platform/error.h"
 #include "platform/threads.h"
 #include "platform/warn.h"

@@ -61,7 +61,7 @@
 #include "mixed_precision/built_in.h"
 #include "parallel/groups/group.h"
 #include "parallel/mesh.h"
-#include "platform/arguments/command_line.h"
+#include "platform/program.h"
 #include "platform/files/file.h"
 #include "platform/warn.h"
 #include "plugins/built_in.h"

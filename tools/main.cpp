@@ -1,9 +1,8 @@
 // The `booster` program: one subcommand per task, a row of commands/commands.def each.
 #include "booster/config/config.h"
-#include "platform/arguments/command_line.h"
+#include "platform/program.h"
 #include "platform/error.h"
 #include "platform/json/json_document.h"
-#include "platform/version.h"
 #include "tools/commands/commands.h"
 
 #include <CLI/CLI.hpp>

@@ -1,6 +1,6 @@
 #include "booster/config/abi_tags.h"
 
-#include "platform/version.h"
+#include "platform/program.h"
 
 #include <fstream>
 #include <iterator>

@@ -1,4 +1,4 @@
-// Finds the ABI tags in a file (platform/version.h). It reads the file without loading it, so none
+// Finds the ABI tags in a file (platform/program.h). It reads the file without loading it, so none
 // of its code runs.
 #pragma once
 

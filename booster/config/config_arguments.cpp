@@ -2,7 +2,7 @@
 #include "booster/config/config.h"
 #include "booster/config/config_layout.h"
 #include "parallel/rendezvous/rank_notes.h"
-#include "platform/arguments/command_line.h"
+#include "platform/program.h"
 #include "platform/json/json_document.h"
 #include "platform/system_limits.h"
 #include "platform/warn.h"

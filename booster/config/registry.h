@@ -10,7 +10,7 @@
 
 #include "booster/config/options/options.h"
 #include "parallel/mesh.h"
-#include "platform/version.h"
+#include "platform/program.h"
 
 #include <filesystem>
 #include <functional>

@@ -4,7 +4,7 @@
 #include "kernels/cpu/library.h"
 #include "kernels/device/memory.h"
 #include "platform/threads.h"
-#include "platform/version.h"
+#include "platform/program.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "platform/arguments/command_line.h"
+#include "platform/program.h"
 
 #include "platform/error.h"
 #include "platform/json/json_document.h"

@@ -1,7 +1,7 @@
 // Runs a command of the `booster` program that answers lines of standard input.
 #pragma once
 
-#include "platform/arguments/command_line.h"
+#include "platform/program.h"
 #include "tests/fuzz/target.h"
 #include "tools/commands/commands.h"
 

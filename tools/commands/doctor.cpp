@@ -8,7 +8,7 @@
 #include "parallel/backends/mpi_here.h"
 #include "platform/error.h"
 #include "platform/threads.h"
-#include "platform/version.h"
+#include "platform/program.h"
 #include "tools/commands/commands.h"
 #include "tools/doctor/gpu_capability.h"
 

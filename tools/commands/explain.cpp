@@ -1,6 +1,6 @@
 #include "tools/explain/explain.h"
 
-#include "platform/arguments/command_line.h"
+#include "platform/program.h"
 #include "platform/error.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/queries.h"

@@ -3,7 +3,7 @@
 #include "booster/config/options/scaler_options.h"
 #include "booster/config/overrides.h"
 #include "mixed_precision/scaling/loss_scale_rules.h"
-#include "platform/arguments/command_line.h"
+#include "platform/program.h"
 #include "platform/json/json_document.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/queries.h"

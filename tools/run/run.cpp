@@ -1,7 +1,7 @@
 #include "tools/run/run.h"
 
 #include "parallel/rendezvous/secret.h"
-#include "platform/arguments/command_line.h"
+#include "platform/program.h"
 #include "platform/environment.h"
 #include "platform/error.h"
 #include "platform/warn.h"

@@ -3,7 +3,7 @@
 #include "booster/report/base64.h"
 #include "booster/report/run_files.h"
 #include "platform/files/sha256.h"
-#include "platform/version.h"
+#include "platform/program.h"
 #include "tools/report/page/sections.h"
 
 #include <fmt/format.h>
