@@ -111,6 +111,38 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 // Returns the dtype of a result of a and b.
 DType promoted(const Tensor& a, const Tensor& b);
 DType promote(DType a, DType b);
+// a + weight (b - a)
+Tensor lerp(const Tensor& a, const Tensor& b, double weight);
+Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight);
+// x + factor a b, and x + factor a / b
+Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, double factor = 1);
+Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, double factor = 1);
+// sqrt(a^2 + b^2); floor(a / b); the rest of a / b with a's sign; a log b, 0 where a is 0
+Tensor hypot(const Tensor& a, const Tensor& b);
+Tensor floor_divide(const Tensor& a, const Tensor& b);
+Tensor fmod(const Tensor& a, const Tensor& b);
+Tensor xlogy(const Tensor& a, const Tensor& b);
+// log(x / (1 - x)), with x clamped to [eps, 1 - eps]
+Tensor logit(const Tensor& x, std::optional<double> eps = {});
+// Replaces nan by `nan`, and infinities by the bounds; by default the dtype's largest numbers.
+Tensor nan_to_num(const Tensor& x, double nan = 0, std::optional<double> high = {},
+                  std::optional<double> low = {});
+
+// --- masks (bool) from tensors of any dtype, where every value but 0 counts as true
+Tensor logical_not(const Tensor& x);
+Tensor logical_and(const Tensor& a, const Tensor& b);
+Tensor logical_or(const Tensor& a, const Tensor& b);
+Tensor logical_xor(const Tensor& a, const Tensor& b);
+// True if any, or every, element is; over all dimensions if none are given.
+Tensor any(const Tensor& x, const std::vector<int64_t>& dims = {}, bool keep_dims = false);
+Tensor all(const Tensor& x, const std::vector<int64_t>& dims = {}, bool keep_dims = false);
+Tensor count_nonzero(const Tensor& x, const std::vector<int64_t>& dims = {});  // i64
+Tensor isinf(const Tensor& x);
+// |a - b| <= atol + rtol |b|; equal infinities are close.
+Tensor isclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8);
+bool allclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8);
+// True where an element equals any of `values`.
+Tensor isin(const Tensor& x, const Tensor& values);
 
 // --- shapes: views where strides allow
 Tensor reshape(const Tensor& x, const Shape& shape);  // one size may be -1
@@ -144,6 +176,25 @@ std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0);
 Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start,
              std::optional<int64_t> end = {}, int64_t step = 1);
 Tensor flip(const Tensor& x, const std::vector<int64_t>& dims);
+// Shifts by each of `shifts` along the dimension at the same place of `dims`; what leaves at the
+// end enters at the start. Without dims, x counts as one vector.
+Tensor roll(const Tensor& x, const std::vector<int64_t>& shifts,
+            const std::vector<int64_t>& dims = {});
+// x as often as `counts` say along each dimension; tile takes counts for the last dimensions only.
+Tensor repeat(const Tensor& x, const std::vector<int64_t>& counts);
+Tensor tile(const Tensor& x, std::vector<int64_t> counts);
+// Each slice of `dim` `count` times in sequence, or as often as `counts` (i64) say; without `dim`,
+// x counts as one vector.
+Tensor repeat_interleave(const Tensor& x, int64_t count, std::optional<int64_t> dim = {});
+Tensor repeat_interleave(const Tensor& x, const Tensor& counts, std::optional<int64_t> dim = {});
+Tensor unflatten(const Tensor& x, int64_t dim, const Shape& sizes);  // one size may be -1
+// Returns windows of `size` positions at every `step`-th one of `dim`, as a new last dimension.
+Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step);
+// Returns a grid's coordinates from vectors: shape (n0, n1, ...) each, or (n1, n0, ...) for "xy".
+std::vector<Tensor> meshgrid(const std::vector<Tensor>& axes, const std::string& indexing = "ij");
+// A vector on a diagonal of zeros, or a matrix's diagonal; diag_embed adds a dimension at the end.
+Tensor diag(const Tensor& x, int64_t offset = 0);
+Tensor diag_embed(const Tensor& x, int64_t offset = 0);
 // Returns the elements at equal positions in two dimensions, as a new last dimension of the smaller
 // size.
 Tensor diagonal(const Tensor& x, int64_t dim0 = 0, int64_t dim1 = 1);
@@ -174,6 +225,26 @@ Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& 
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, double value);
 // Returns x with y[i][index[i][j]] += terms[i][j], always added in the same order.
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& terms);
+// Return x with slices `index` (n) of a dimension increased by factor terms, or replaced.
+Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& terms,
+                 double factor = 1);
+Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& slices);
+// Elements at row-major positions; where a mask that broadcasts is true: (n).
+Tensor take(const Tensor& x, const Tensor& index);
+Tensor masked_select(const Tensor& x, const Tensor& mask);
+// Returns the positions of nonzero elements, (n, dimensions) i64. This and the four functions below
+// run on the host, unrecorded.
+Tensor nonzero(const Tensor& x);
+// Returns how often 0, 1, ... occur in x (n), or the sums of their weights.
+Tensor bincount(const Tensor& x, const Tensor& weights = {}, int64_t min_length = 0);
+struct Unique {
+  Tensor values, inverse, counts;  // sorted; x's elements as positions in values; occurrences
+};
+Unique unique(const Tensor& x);
+// Returns where each value would be inserted into sorted rows (..., n) to keep their order: before
+// equal elements, or after them if `right`. bucketize takes one row for all values.
+Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right = false);
+Tensor bucketize(const Tensor& values, const Tensor& bounds, bool right = false);
 
 // --- by order along a dimension. Results are values and i64 indices. Equal values keep their order
 // (stable), nan counts as the largest, and gradients go to the elements at the indices.
@@ -183,12 +254,27 @@ Tensor argsort(const Tensor& x, int64_t dim = -1, bool descending = false);
 std::pair<Tensor, Tensor> topk(const Tensor& x, int64_t k, int64_t dim = -1, bool largest = true);
 // Returns the prefix sums along dim; i64 for integers.
 Tensor cumsum(const Tensor& x, int64_t dim);
+Tensor cumprod(const Tensor& x, int64_t dim);  // prefix products
+// The differences of neighbours, n times over.
+Tensor diff(const Tensor& x, int64_t n = 1, int64_t dim = -1);
+// Returns the k-th smallest value, the lower one of two in the middle, or the value below which a
+// share q of the elements lies, between two neighbours by their distance.
+std::pair<Tensor, Tensor> kthvalue(const Tensor& x, int64_t k, int64_t dim = -1,
+                                   bool keep_dim = false);
+std::pair<Tensor, Tensor> median(const Tensor& x, int64_t dim, bool keep_dim = false);
+Tensor median(const Tensor& x);
+Tensor quantile(const Tensor& x, double q, std::optional<int64_t> dim = {}, bool keep_dim = false);
 
 // --- reductions; over all dimensions if none are given
 Tensor sum(const Tensor& x);
 Tensor sum(const Tensor& x, const std::vector<int64_t>& dims, bool keep_dims = false);
 Tensor mean(const Tensor& x);
 Tensor mean(const Tensor& x, const std::vector<int64_t>& dims, bool keep_dims = false);
+// Products; sums and means of the elements that are not nan.
+Tensor prod(const Tensor& x);
+Tensor prod(const Tensor& x, int64_t dim, bool keep_dim = false);
+Tensor nansum(const Tensor& x, const std::vector<int64_t>& dims = {}, bool keep_dims = false);
+Tensor nanmean(const Tensor& x, const std::vector<int64_t>& dims = {}, bool keep_dims = false);
 Tensor var(const Tensor& x, const std::vector<int64_t>& dims, bool unbiased = true,
            bool keep_dims = false);
 // Equal extremes share the gradient.
@@ -224,6 +310,11 @@ Tensor isnan(const Tensor& x);
 Tensor bmm(const Tensor& a, const Tensor& b);
 // Multiplies as torch.matmul: vectors, matrices, batches with broadcasting.
 Tensor matmul(const Tensor& a, const Tensor& b);
+// a[i] b[j] of vectors; vector products along a dimension of 3; distances of all rows of (..., n,
+// d) and (..., m, d), (sum |a - b|^p)^(1 / p)
+Tensor outer(const Tensor& a, const Tensor& b);
+Tensor cross(const Tensor& a, const Tensor& b, int64_t dim = -1);
+Tensor cdist(const Tensor& a, const Tensor& b, double p = 2);
 // Computes an Einstein summation: einsum("bij,bjk->bik", {a, b}). Terms consist of letters and at
 // most one "...", which stands for leading dimensions that broadcast. Without "->" the result has
 // the letters that occur once in the equation, in alphabetical order. Several operands are
@@ -236,5 +327,19 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 // cross_entropy never does: so the logits of a language model take no memory. Throws at the first
 // read if an argument was changed in place before it, by an optimizer for example.
 Tensor linear_on_use(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+
+// --- making tensors, besides those of core/tensor/tensor.h
+// Returns first, first + step, ... before `end`: i64 for whole numbers, else f32.
+Tensor arange_by(double first, double end, double step, TensorOptions options);
+template <class A, class B, class C = int,
+          class = std::enable_if_t<std::is_arithmetic_v<A> && std::is_arithmetic_v<B>>>
+Tensor arange(A first, B end, C step = 1,
+              TensorOptions options = {.dtype = std::is_integral_v<decltype(A() + B() + C())>
+                                                    ? DType::i64
+                                                    : DType::f32}) {
+  return arange_by(double(first), double(end), double(step), options);
+}
+Tensor full_like(const Tensor& x, double value);
+Tensor eye(int64_t rows, std::optional<int64_t> columns = {}, TensorOptions options = {});
 
 }  // namespace booster

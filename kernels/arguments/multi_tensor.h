@@ -89,6 +89,14 @@ struct LambStep {
   double max_grad_norm;  // 0: no clipping
 };
 
+// The other optimizers of torch.optim that change each element by itself: see
+// core/optim/optimizers.h. `rates` are betas, rho, or etas; `bounds` what only one rule has.
+enum class ElementRule : uint8_t { adadelta, adagrad, adamax, asgd, nadam, radam, rprop };
+struct ElementStep {
+  double lr, rates[2], eps, weight_decay, bounds[2];
+  bool decoupled, maximize;
+};
+
 // The settings of any of these steps. They change from step to step (learning rates). A kernel
 // reads them on the device, so replays of a captured step use new ones.
 union StepNumbers {
@@ -96,6 +104,7 @@ union StepNumbers {
   AdamStep adam;
   RmspropStep rmsprop;
   LambStep lamb;
+  ElementStep element;
 };
 
 }  // namespace booster::kernels

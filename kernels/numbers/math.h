@@ -289,4 +289,64 @@ KERNEL_FN T pow_exponent_slope(T g, T a, T b, T y) {
   return a == T(0) && b >= T(0) ? T(0) : g * y * log_(a);
 }
 
+// Functions of the C library, for rows of elementwise.def that few programs call often.
+#define LIBRARY_FN(name, in_float, in_double)                \
+  KERNEL_FN float name(float x) { return ::in_float(x); }    \
+  KERNEL_FN double name(double x) { return ::in_double(x); } \
+  KERNEL_FN int64_t name(int64_t x) { return int64_t(::in_double(double(x))); }
+LIBRARY_FN(asin_, asinf, asin)
+LIBRARY_FN(acos_, acosf, acos)
+LIBRARY_FN(atan_, atanf, atan)
+LIBRARY_FN(sinh_, sinhf, sinh)
+LIBRARY_FN(cosh_, coshf, cosh)
+LIBRARY_FN(asinh_, asinhf, asinh)
+LIBRARY_FN(acosh_, acoshf, acosh)
+LIBRARY_FN(atanh_, atanhf, atanh)
+LIBRARY_FN(tan_, tanf, tan)
+LIBRARY_FN(erfc_, erfcf, erfc)
+#undef LIBRARY_FN
+KERNEL_FN float atan2_(float a, float b) { return ::atan2f(a, b); }
+KERNEL_FN double atan2_(double a, double b) { return ::atan2(a, b); }
+KERNEL_FN int64_t atan2_(int64_t a, int64_t b) { return int64_t(::atan2(double(a), double(b))); }
+
+template <class T>
+KERNEL_FN T trunc_(T x) {
+  return x < T(0) ? -floor_(-x) : floor_(x);
+}
+// Returns log(1 + x) for every x > -1, infinity included.
+template <class T>
+KERNEL_FN T log1p_of_any(T x) {
+  return x < T(1e9) ? log1p_(x) : log_(x);
+}
+// Returns the rest of a / b with b's sign, exactly; 0 for an integer b of 0.
+KERNEL_FN float rest_of(float a, float b) { return ::fmodf(a, b); }
+KERNEL_FN double rest_of(double a, double b) { return ::fmod(a, b); }
+template <class T>
+KERNEL_FN T remainder_(T a, T b) {
+  const T rest = rest_of(a, b);
+  return rest != T(0) && (rest < T(0)) != (b < T(0)) ? rest + b : rest;
+}
+KERNEL_FN int64_t remainder_(int64_t a, int64_t b) {
+  const int64_t rest = b == 0 || b == -1 ? 0 : a % b;
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+// Returns log(exp(a) + exp(b)); equal arguments may be infinite.
+template <class T>
+KERNEL_FN T logaddexp_(T a, T b) {
+  const T sum = maximum_(a, b) + log1p_(exp_(-abs_(a - b)));
+  return a == b ? a + T(0.6931471805599453) : sum;
+}
+
+// x within [low, high]; nan stays
+template <class T>
+KERNEL_FN T within(T x, T low, T high) {
+  return x < low ? low : (x > high ? high : x);
+}
+// Returns d mish / dx, with mish = x tanh(softplus(x)).
+template <class T>
+KERNEL_FN T mish_slope(T x) {
+  const T t = tanh_(softplus_(x));
+  return t + x * (T(1) - t * t) * sigmoid_(x);
+}
+
 }  // namespace booster::kernels::BOOSTER_VARIANT

@@ -2,6 +2,7 @@
 // element, in one pass over memory (two for LAMB). Each device has its own walk over a part of a
 // parameter: kernels/optimizer/cpu_walk.h, kernels/cuda/optimizer_walk.cuh.
 #include "kernels/arguments/multi_tensor.h"
+#include "kernels/optimizer/element_rules.h"
 
 #ifdef BOOSTER_ON_GPU
 #include "kernels/cuda/optimizer_walk.cuh"
@@ -90,6 +91,19 @@ void rmsprop_step(OptimizerSlots slots, const RmspropStep* step, bool momentum, 
     step_all<2, RmspropMomentumUpdate>(slots, step, control);
   else
     step_all<1, RmspropUpdate>(slots, step, control);
+}
+
+void element_step(OptimizerSlots slots, const ElementStep* step, ElementRule rule,
+                  StepControl control) {
+  switch (rule) {
+    case ElementRule::adadelta: return step_all<2, AdadeltaUpdate>(slots, step, control);
+    case ElementRule::adagrad: return step_all<1, AdagradUpdate>(slots, step, control);
+    case ElementRule::adamax: return step_all<2, AdamaxUpdate>(slots, step, control);
+    case ElementRule::asgd: return step_all<1, AsgdUpdate>(slots, step, control);
+    case ElementRule::nadam: return step_all<2, NadamUpdate>(slots, step, control);
+    case ElementRule::radam: return step_all<2, RadamUpdate>(slots, step, control);
+    case ElementRule::rprop: return step_all<2, RpropUpdate>(slots, step, control);
+  }
 }
 
 void lamb_moments(OptimizerSlots slots, const LambStep* step, const double* grad_norm,

@@ -56,6 +56,16 @@ TEST_CASE("gradients are those of backward, and leave grad() of leaves alone") {
   CHECK_FALSE(a.grad().defined());
 }
 
+namespace {
+
+// Returns points in the domain of a function, where `others` are not.
+std::vector<double> points_for(const std::string& name, const std::vector<double>& others) {
+  if (name == "asin" || name == "acos" || name == "atanh") return {-0.7, 0.3, 0.6};
+  return name == "acosh" ? std::vector<double>{1.2, 1.7, 2.5} : others;
+}
+
+}  // namespace
+
 // Driven by the op table: a new row is tested automatically. The factor x gives functions that are
 // constant in steps a second derivative too.
 TEST_CASE("every elementwise op can be differentiated twice") {
@@ -63,7 +73,7 @@ TEST_CASE("every elementwise op can be differentiated twice") {
 #define UNARY(name, ...)                                  \
   check_twice(                                            \
       #name, [](const Tensor& x) { return name(x) * x; }, \
-      std::isnan(name(full({}, -0.7)).item()) ? positive : mixed);
+      points_for(#name, std::isnan(name(full({}, -0.7)).item()) ? positive : mixed));
 #define BINARY(name, ...)                                                            \
   check_twice(                                                                       \
       #name, [](const Tensor& x) { return name(x, 1.3) + name(0.7, x); }, positive); \

@@ -14,6 +14,12 @@ using namespace booster::testing;
 
 namespace {
 
+// Returns the values, with a number instead of nan, which equals nothing: a function may be called
+// outside of its domain.
+std::vector<double> comparable(const Tensor& x) {
+  return nan_to_num(x, -12345).to_vector<double>();
+}
+
 // Checks that values and gradients of both forms are bitwise equal.
 template <class Member, class Function>
 void check_same(const char* name, const Tensor& x, Member member, Function function) {
@@ -22,12 +28,12 @@ void check_same(const char* name, const Tensor& x, Member member, Function funct
   const Tensor y = member(a), z = function(b);
   CHECK(y.shape() == z.shape());
   CHECK(y.dtype() == z.dtype());
-  CHECK(y.to_vector<double>() == z.to_vector<double>());
+  CHECK(comparable(y) == comparable(z));
   if (!z.requires_grad()) return;
   const Tensor g = uniform(y.shape(), 0.5, 1.5, {.dtype = DType::f64});
   backward(y, {.grad = g});
   backward(z, {.grad = g});
-  CHECK(a.grad().to_vector<double>() == b.grad().to_vector<double>());
+  CHECK(comparable(a.grad()) == comparable(b.grad()));
 }
 
 }  // namespace

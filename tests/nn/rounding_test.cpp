@@ -19,7 +19,7 @@ struct RoundedFunction {
   bool from_result = false;  // the gradient reads the rounded result
 };
 
-const RoundedFunction all[] = {
+const RoundedFunction rounded_functions[] = {
     {"elu", [](const Tensor& x) { return elu(x, 1.5); }},
     {"leaky_relu", [](const Tensor& x) { return leaky_relu(x, 0.3); }},
     {"silu", [](const Tensor& x) { return silu(x); }},
@@ -45,7 +45,7 @@ Tensor numbers(DType dtype) { return untracked::cast(hashed({5, 129}, 1, -3, 5),
 }  // namespace
 
 TEST_CASE("functions of 16-bit numbers are those of f32, rounded once") {
-  for (const RoundedFunction& one : all)
+  for (const RoundedFunction& one : rounded_functions)
     for (const DType dtype : {DType::bf16, DType::f16}) {
       CAPTURE(std::string(one.name));
       CAPTURE(std::string(name_of(dtype)));

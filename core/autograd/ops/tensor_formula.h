@@ -122,6 +122,12 @@ inline Formula gelu_tanh_slope(const Formula& x) {
   return (T(1) + t) * T(0.5) + x * slope_of_tanh;
 }
 
+inline Formula mish_slope(const Formula& x) {
+  using T = Formula;
+  const T t = tanh_(softplus_(x));
+  return t + x * (T(1) - square_(t)) * sigmoid_(x);
+}
+
 inline Formula larger_slope(const Formula& g, const Formula& a, const Formula& b) {
   using T = Formula;
   return choose(a < b, T(0), choose(a == b, g * T(0.5), g));
