@@ -1,8 +1,8 @@
 // Differentiable functions of neural networks, from which modules are built. Names, arguments and
 // formulae follow torch.nn.functional. Every function takes f32, f64, f16 and bf16, and applies the
 // thread's op policy once (core/autograd/op_policy.h). Errors name the function, the wrong argument
-// and the legal ones. relu, silu, tanh, sigmoid, softplus and linear are in
-// core/autograd/functions.h.
+// and the legal ones. relu, silu, mish and others of one argument, and linear, are in
+// core/autograd/functions.h; losses are in core/nn/losses.h.
 //
 // 16-bit inputs are computed in f32 and rounded once. Random functions draw from the calling
 // thread's generator unless another is given; the same generator state gives the same values for
@@ -10,6 +10,7 @@
 #pragma once
 
 #include "core/autograd/functions.h"
+#include "core/nn/losses.h"
 #include "core/tensor/random/random.h"
 #include "core/tensor/tensor.h"
 
@@ -17,79 +18,6 @@
 #include <utility>
 
 namespace booster {
-
-// --- Losses: how far an output is from its target. Names, options and formulae follow PyTorch.
-//
-// With 16-bit outputs the loss is computed in f32 and is f32 (f64 for f64), under any policy. With
-// a reduction of `mean` or `sum` it has no dimensions. Gradients flow to the output (and to a
-// floating target of the elementwise losses).
-
-// batch_mean is only for kl_div: the sum divided by the size of the first dimension.
-enum class Reduction { mean, sum, none, batch_mean };
-// Returns the reduction named "mean", "sum" or "none"; throws with the nearest name otherwise.
-Reduction reduction_named(const std::string& name);
-
-struct CrossEntropyOptions {
-  Tensor weight = {};           // per class, f32 (classes)
-  double label_smoothing = 0;   // in [0, 1]: share of the target spread over all classes
-  int64_t ignore_index = -100;  // ignores rows with this target
-  Reduction reduction = Reduction::mean;
-};
-// Returns -log softmax(logits)[target], for logits (n, classes), (n, classes, d1, ...) or
-// (classes). `target` holds class indices (i64, i32 or u8, in the logits' shape without classes) or
-// probabilities (floating, in the logits' shape). `mean` divides losses of class indices by the sum
-// of the targets' weights, without ignored rows. It is nan if all rows are ignored. It divides
-// losses of probabilities by the number of rows. Throws, with row and value, for an invalid class
-// index other than ignore_index.
-Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOptions options = {});
-
-// cross_entropy(linear(x, weight, bias), target, options) for x (rows, features), which computes
-// the logits by a few rows at a time while a tape records. weight is (classes, features). Not by
-// rows with Reduction::none, or if ranks have parts of the weight.
-Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
-                            const Tensor& bias = {}, CrossEntropyOptions options = {});
-
-struct NllOptions {
-  Tensor weight = {};
-  int64_t ignore_index = -100;
-  Reduction reduction = Reduction::mean;
-};
-// Returns -weight[target] log_probability[target] for log-probabilities (n, classes), like
-// cross_entropy.
-Tensor nll_loss(const Tensor& log_probability, const Tensor& target, NllOptions options = {});
-
-// The losses below are elementwise; target has output's shape.
-// (output - target)^2
-Tensor mse_loss(const Tensor& output, const Tensor& target, Reduction reduction = Reduction::mean);
-// |output - target|
-Tensor l1_loss(const Tensor& output, const Tensor& target, Reduction reduction = Reduction::mean);
-// d^2 / (2 beta) where d = |output - target| < beta, else d - beta / 2
-Tensor smooth_l1_loss(const Tensor& output, const Tensor& target, double beta = 1,
-                      Reduction reduction = Reduction::mean);
-
-// d^2 / 2 where d = |output - target| < delta, else delta (d - delta / 2)
-Tensor huber_loss(const Tensor& output, const Tensor& target, double delta = 1,
-                  Reduction reduction = Reduction::mean);
-
-struct KlDivOptions {
-  Reduction reduction = Reduction::mean;  // torch recommends batch_mean, the divergence itself
-  bool log_target = false;                // the target holds logarithms
-};
-// target (log target - output), with output log-probabilities; 0 where the target is 0.
-Tensor kl_div(const Tensor& output, const Tensor& target, KlDivOptions options = {});
-
-struct BinaryCrossEntropyOptions {
-  Tensor weight = {};      // per element; broadcasts
-  Tensor pos_weight = {};  // of positive targets; broadcasts; with logits only
-  Reduction reduction = Reduction::mean;
-};
-// -(pos_weight target log sigmoid(logits) + (1 - target) log(1 - sigmoid(logits)))
-Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
-                                        BinaryCrossEntropyOptions options = {});
-// Returns the same for probabilities in [0, 1], with logarithms clamped at -100. Throws for values
-// outside.
-Tensor binary_cross_entropy(const Tensor& probability, const Tensor& target,
-                            BinaryCrossEntropyOptions options = {});
 
 // --- activations (activation.cpp)
 // Both work along `dim`. The result is f32 if the policy requires it.
@@ -103,6 +31,25 @@ Tensor gelu(const Tensor& x, GeluForm form);
 Tensor leaky_relu(const Tensor& x, double slope = 0.01);
 // x where x > 0, else alpha (e^x - 1)
 Tensor elu(const Tensor& x, double alpha = 1);
+// alpha elu(x / alpha); x within [low, high]; x where x > limit, else value
+Tensor celu(const Tensor& x, double alpha = 1);
+Tensor hardtanh(const Tensor& x, double low = -1, double high = 1);
+Tensor threshold(const Tensor& x, double limit, double value);
+// x where |x| > lambda, else 0; the same, nearer to 0 by lambda; x - tanh(x); softmax(-x)
+Tensor hardshrink(const Tensor& x, double lambda = 0.5);
+Tensor softshrink(const Tensor& x, double lambda = 0.5);
+Tensor tanhshrink(const Tensor& x);
+Tensor softmin(const Tensor& x, int64_t dim);
+// log(1 + e^(beta x)) / beta, and x where beta x > limit
+Tensor softplus(const Tensor& x, double beta, double limit = 20);
+// x where x > 0, else weight x; weight is (1) or (channels), for x (n, channels, ...).
+Tensor prelu(const Tensor& x, const Tensor& weight);
+// a sigmoid(b), with a and b the halves of a dimension
+Tensor glu(const Tensor& x, int64_t dim = -1);
+// leaky_relu with a slope drawn for each element in training, else the mean slope.
+Tensor rrelu(const Tensor& x, double low = 1.0 / 8, double high = 1.0 / 3, bool training = false);
+// softmax((x + Gumbel noise) / tau); `hard`: one-hot, with the gradient of the soft values.
+Tensor gumbel_softmax(const Tensor& x, double tau = 1, bool hard = false, int64_t dim = -1);
 // gelu(linear(x, weight, bias)), with one pass fewer over memory in backward.
 Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                    GeluForm form = GeluForm::erf);
@@ -138,6 +85,16 @@ Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& we
 // (channels) or undefined.
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
+// Normalises each channel of each sample of x (n, channels, ...).
+Tensor instance_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
+                     double eps = 1e-5);
+// x / (k + alpha mean of x^2 over `size` neighbouring channels)^beta (Krizhevsky et al., 2012)
+Tensor local_response_norm(const Tensor& x, int64_t size, double alpha = 1e-4, double beta = 0.75,
+                           double k = 1);
+// x / max(|x|_p, eps) along a dimension
+Tensor normalize(const Tensor& x, double p = 2, int64_t dim = 1, double eps = 1e-12);
+// a W_k b + bias_k for each k; weight is (out, features of a, features of b).
+Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Tensor& bias = {});
 
 struct BatchNormOptions {
   bool training = false;  // use this batch's statistics, and update the running ones
@@ -193,9 +150,36 @@ struct Conv1dOptions {
 // undefined.
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Conv1dOptions options = {});
+Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                        Conv1dOptions options = {}, int64_t output_padding = 0);
+
+struct Size3d {
+  int64_t depth, height, width;
+  Size3d(int64_t all) : depth(all), height(all), width(all) {}
+  Size3d(int64_t depth, int64_t height, int64_t width)
+      : depth(depth), height(height), width(width) {}
+};
+struct Conv3dOptions {
+  Size3d stride = 1, padding = 0, dilation = 1;
+  int64_t groups = 1;
+};
+// x is (n, channels, d, h, w); weight is (out, channels / groups, kd, kh, kw). Adds a conv2d for
+// each plane of the kernel.
+Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              Conv3dOptions options = {});
 
 // Rearranges (n, channels factor^2, h, w) to (n, channels, h factor, w factor) (Shi et al., 2016).
 Tensor pixel_shuffle(const Tensor& x, int64_t factor);
+Tensor pixel_unshuffle(const Tensor& x, int64_t factor);  // the inverse
+// Interleaves the channels of `groups` groups (Zhang et al., 2018).
+Tensor channel_shuffle(const Tensor& x, int64_t groups);
+// Returns the windows of images as columns (n, channels kh kw, windows), and the images
+// (n, channels, height, width) in which columns add up.
+struct WindowOptions {
+  Size2d dilation = 1, padding = 0, stride = 1;
+};
+Tensor unfold(const Tensor& x, Size2d kernel, WindowOptions options = {});
+Tensor fold(const Tensor& columns, Size2d size, Size2d kernel, WindowOptions options = {});
 // Resizes to a given height and width: output i takes the value at floor(i in / out).
 Tensor interpolate_nearest(const Tensor& x, Size2d size);
 
@@ -206,10 +190,10 @@ struct Scale2d {
 };
 
 struct InterpolateOptions {
-  std::string mode = "bilinear";  // or bicubic, nearest, nearest-exact, area
-  bool align_corners = false;     // keeps corner pixels' places, instead of pixels' areas
-  bool antialias = false;         // a smaller image has means over areas as pixels, as in Pillow
-  std::optional<Size2d> size = {};           // the new height and width, or
+  std::string mode = "bilinear";    // or bicubic, nearest, nearest-exact, area
+  bool align_corners = false;       // keeps corner pixels' places, instead of pixels' areas
+  bool antialias = false;           // a smaller image has means over areas as pixels, as in Pillow
+  std::optional<Size2d> size = {};  // the new height and width, or
   std::optional<Scale2d> scale_factor = {};  // the ratios to the old ones; sizes are rounded down
 };
 // Resizes images with the weights of torch's interpolate along each axis. bicubic uses Keys' kernel
@@ -233,6 +217,42 @@ Tensor max_pool2d(const Tensor& x, Size2d kernel, PoolOptions options = {});
 Tensor avg_pool2d(const Tensor& x, Size2d kernel, PoolOptions options = {});
 // Resizes to a given height and width; window i is floor(i in / out) to ceil((i + 1) in / out).
 Tensor adaptive_avg_pool2d(const Tensor& x, Size2d size);
+Tensor adaptive_max_pool2d(const Tensor& x, Size2d size);
+// Also returns each maximum's position in its plane, i64; unpooling writes maxima back into zeros.
+std::pair<Tensor, Tensor> max_pool2d_with_indices(const Tensor& x, Size2d kernel,
+                                                  PoolOptions options = {});
+Tensor max_unpool2d(const Tensor& x, const Tensor& index, Size2d size);
+// (sum of x^p)^(1 / p) over windows
+Tensor lp_pool2d(const Tensor& x, double p, Size2d kernel, PoolOptions options = {});
+// Of signals (n, channels, length) and volumes (n, channels, d, h, w).
+struct Pool1dOptions {
+  std::optional<int64_t> stride = {};
+  int64_t padding = 0, dilation = 1;
+  bool count_padding = true, ceil_mode = false;
+};
+Tensor max_pool1d(const Tensor& x, int64_t kernel, Pool1dOptions options = {});
+Tensor avg_pool1d(const Tensor& x, int64_t kernel, Pool1dOptions options = {});
+Tensor adaptive_avg_pool1d(const Tensor& x, int64_t size);
+Tensor adaptive_max_pool1d(const Tensor& x, int64_t size);
+struct Pool3dOptions {
+  std::optional<Size3d> stride = {};
+  Size3d padding = 0, dilation = 1;
+  bool count_padding = true, ceil_mode = false;
+};
+Tensor max_pool3d(const Tensor& x, Size3d kernel, Pool3dOptions options = {});
+Tensor avg_pool3d(const Tensor& x, Size3d kernel, Pool3dOptions options = {});
+Tensor adaptive_avg_pool3d(const Tensor& x, Size3d size);
+Tensor adaptive_max_pool3d(const Tensor& x, Size3d size);
+
+struct GridSampleOptions {
+  std::string mode = "bilinear";  // or nearest
+  std::string padding = "zeros";  // outside of the image; or border
+  bool align_corners = false;
+};
+// Reads images at `grid` (n, h, w, 2): x and y from -1 to 1. affine_grid makes one of matrices
+// (n, 2, 3), for images of a height and width.
+Tensor grid_sample(const Tensor& x, const Tensor& grid, GridSampleOptions options = {});
+Tensor affine_grid(const Tensor& theta, Size2d size, bool align_corners = false);
 
 // --- attention (attention.cpp)
 struct AttentionOptions {
@@ -267,6 +287,10 @@ Tensor attention_packed(const Tensor& qkv, AttentionOptions options = {});
 // for an index outside the table.
 Tensor embedding(const Tensor& index, const Tensor& table,
                  std::optional<int64_t> padding_index = {});
+// Reduces the rows of bags: the indices of each row (bags, n), or from each of `offsets` (bags) to
+// the next for index (n). mode: sum or mean, 0 for an empty bag.
+Tensor embedding_bag(const Tensor& index, const Tensor& table, const Tensor& offsets = {},
+                     const std::string& mode = "mean");
 // Sets elements to 0 with probability p and multiplies the others by 1 / (1 - p). Returns x itself
 // when not training.
 Tensor dropout(const Tensor& x, double p, bool training = true,
@@ -274,6 +298,8 @@ Tensor dropout(const Tensor& x, double p, bool training = true,
 // Drops whole channels of (n, channels, ...), as dropout does elements.
 Tensor dropout2d(const Tensor& x, double p, bool training = true,
                  Generator& generator = default_generator());
+// Keeps mean and variance of selu's outputs (Klambauer et al., 2017).
+Tensor alpha_dropout(const Tensor& x, double p, bool training = true);
 // Drops whole samples (first dimension) of a residual branch: stochastic depth.
 Tensor drop_path(const Tensor& x, double p, bool training = true,
                  Generator& generator = default_generator());

@@ -169,4 +169,148 @@ Tensor binary_cross_entropy(const Tensor& probability, const Tensor& target,
                  options.reduction);
 }
 
+namespace {
+
+// Returns the checked argument of a loss `op`, in f32 if it has 16 bits.
+Tensor loss_argument(const char* op, const char* name, const Tensor& x) {
+  arguments::floating(op, name, x);
+  return wide(x, arguments::statistics_dtype(x));
+}
+
+// Returns a target of numbers in the dtype of the output.
+Tensor number_target(const char* op, const Tensor& target, const Tensor& output) {
+  check(target.defined(), "{}: target is undefined", op);
+  return wide(target, output.dtype());
+}
+
+Tensor nothing(const Tensor& x) { return scalar(0, {x.dtype(), x.device()}); }
+
+void check_classes(const char* op, const Tensor& x, const Tensor& target, const Shape& want) {
+  if (x.ndim() != 2 || !target.defined() || target.shape() != want)
+    fail("{}: shapes do not match; got {} and target {}, want (n, classes) and {}", op, x.shape(),
+         target.defined() ? target.shape() : Shape{}, want);
+}
+
+}  // namespace
+
+Tensor soft_margin_loss(const Tensor& output, const Tensor& target, Reduction reduction) {
+  const Tensor x = loss_argument("soft_margin_loss", "output", output);
+  const PolicyScope inside(nullptr);
+  return reduced(softplus(neg(number_target("soft_margin_loss", target, x) * x)), reduction);
+}
+
+Tensor hinge_embedding_loss(const Tensor& given, const Tensor& target, double margin,
+                            Reduction reduction) {
+  const Tensor x = loss_argument("hinge_embedding_loss", "x", given);
+  const Tensor t = number_target("hinge_embedding_loss", target, x);
+  const PolicyScope inside(nullptr);
+  const Tensor apart = where(equal(t, 1.0), nothing(x), relu(margin - x));
+  return reduced(apart + where(equal(t, -1.0), nothing(x), x), reduction);
+}
+
+Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& target, double margin,
+                           Reduction reduction) {
+  const Tensor x = loss_argument("margin_ranking_loss", "a", a),
+               y = loss_argument("margin_ranking_loss", "b", b);
+  const PolicyScope inside(nullptr);
+  const Tensor t = number_target("margin_ranking_loss", target, x);
+  return reduced(relu(margin - t * (x - y)), reduction);
+}
+
+// torch's sizes: sums of squares, plus 1e-12 each.
+Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& target, double margin,
+                             Reduction reduction) {
+  const Tensor x = loss_argument("cosine_embedding_loss", "a", a),
+               y = loss_argument("cosine_embedding_loss", "b", b);
+  const Tensor t = number_target("cosine_embedding_loss", target, x);
+  if (x.ndim() < 1 || x.shape() != y.shape() || t.ndim() != x.ndim() - 1)
+    fail("cosine_embedding_loss: shapes do not match; got {}, {} and target {}, want (n, features) "
+         "twice and (n)",
+         x.shape(), y.shape(), t.shape());
+  const PolicyScope inside(nullptr);
+  const Tensor sizes = (sum(square(x), {-1}) + 1e-12) * (sum(square(y), {-1}) + 1e-12);
+  const Tensor cosine = sum(x * y, {-1}) / sqrt(sizes);
+  const Tensor alike = where(equal(t, 1.0), 1.0 - cosine, nothing(x));
+  return reduced(alike + where(equal(t, -1.0), relu(cosine - margin), nothing(x)), reduction);
+}
+
+Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+                           TripletMarginOptions options) {
+  const Tensor a = loss_argument("triplet_margin_loss", "anchor", anchor),
+               p = loss_argument("triplet_margin_loss", "positive", positive),
+               n = loss_argument("triplet_margin_loss", "negative", negative);
+  const PolicyScope inside(nullptr);
+  const auto distance = [&](const Tensor& x, const Tensor& y) {
+    return options.distance ? options.distance(x, y)
+                            : pairwise_distance(x, y, options.p, options.eps);
+  };
+  Tensor far = distance(a, n);
+  if (options.swap) far = minimum(far, distance(p, n));
+  return reduced(relu(distance(a, p) - far + options.margin), options.reduction);
+}
+
+// The gradient passes the bound of the variance, as in torch.
+Tensor gaussian_nll_loss(const Tensor& output, const Tensor& target, const Tensor& var, bool full,
+                         double eps, Reduction reduction) {
+  const Tensor x = loss_argument("gaussian_nll_loss", "output", output),
+               given = loss_argument("gaussian_nll_loss", "var", var);
+  check(eps > 0, "gaussian_nll_loss: eps is out of range; got {}, want more than 0", eps);
+  const PolicyScope inside(nullptr);
+  const Tensor t = number_target("gaussian_nll_loss", target, x);
+  const Tensor v = given + (maximum(given, eps) - given).detach();
+  const Tensor loss = (log(v) + square(x - t) / v) * 0.5;
+  return reduced(full ? loss + 0.9189385332046727 : loss, reduction);
+}
+
+Tensor poisson_nll_loss(const Tensor& output, const Tensor& target, PoissonNllOptions options) {
+  const Tensor x = loss_argument("poisson_nll_loss", "output", output);
+  const PolicyScope inside(nullptr);
+  const Tensor t = number_target("poisson_nll_loss", target, x);
+  Tensor loss = options.log_input ? exp(x) - t * x : x - t * log(x + options.eps);
+  if (options.full) {
+    const Tensor is_large = greater(t, 1.0);
+    const Tensor safe = where(is_large, t, scalar(1, {t.dtype(), t.device()}));
+    const Tensor stirling = safe * log(safe) - safe + log(safe * 6.283185307179586) * 0.5;
+    loss = loss + where(is_large, stirling, nothing(x));
+  }
+  return reduced(loss, options.reduction);
+}
+
+Tensor multi_margin_loss(const Tensor& given, const Tensor& target, MarginOptions options) {
+  const Tensor x = loss_argument("multi_margin_loss", "x", given);
+  check_classes("multi_margin_loss", x, target, {x.ndim() > 0 ? x.size(0) : 0});
+  check(options.p == 1 || options.p == 2, "multi_margin_loss: wrong p; got {}, want 1 or 2",
+        options.p);
+  const PolicyScope inside(nullptr);
+  const Tensor index = unsqueeze(arguments::indices("multi_margin_loss", "target", target), 1);
+  Tensor terms = relu(options.margin - gather(x, 1, index) + x);
+  if (options.p == 2) terms = square(terms);
+  if (options.weight.defined())
+    terms = terms * unsqueeze(index_select(wide(options.weight, x.dtype()), 0, squeeze(index, 1)), 1);
+  return reduced(mean(scatter(terms, 1, index, 0), {1}), options.reduction);
+}
+
+Tensor multilabel_margin_loss(const Tensor& given, const Tensor& target, Reduction reduction) {
+  const Tensor x = loss_argument("multilabel_margin_loss", "x", given);
+  check_classes("multilabel_margin_loss", x, target, x.shape());
+  const PolicyScope inside(nullptr);
+  const Tensor classes = arguments::indices("multilabel_margin_loss", "target", target);
+  const Tensor listed = cast(equal(cumsum(less(classes, 0.0), 1), 0.0), x.dtype());
+  const Tensor index = maximum(where(equal(listed, 1.0), classes, zeros_like(classes)), 0.0);
+  const Tensor is_other = equal(scatter_add(zeros_like(x), 1, index, listed), 0.0);
+  const Tensor gaps = relu(1.0 - unsqueeze(gather(x, 1, index), 2) + unsqueeze(x, 1));
+  const Tensor terms = gaps * unsqueeze(listed, 2) * cast(unsqueeze(is_other, 1), x.dtype());
+  return reduced(sum(terms, {1, 2}) / static_cast<double>(x.size(1)), reduction);
+}
+
+Tensor multilabel_soft_margin_loss(const Tensor& given, const Tensor& target, const Tensor& weight,
+                                   Reduction reduction) {
+  const Tensor x = loss_argument("multilabel_soft_margin_loss", "x", given);
+  check(x.ndim() > 0, "multilabel_soft_margin_loss: want (..., classes); got no dimensions");
+  const PolicyScope inside(nullptr);
+  const Tensor t = number_target("multilabel_soft_margin_loss", target, x);
+  const Tensor loss = neg(t * logsigmoid(x) + (1.0 - t) * logsigmoid(neg(x)));
+  return reduced(mean(weighted(loss, weight), {-1}), reduction);
+}
+
 }  // namespace booster

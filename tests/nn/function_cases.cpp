@@ -5,8 +5,6 @@
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 
-#include <map>
-
 namespace booster::testing {
 namespace {
 
@@ -333,10 +331,14 @@ std::vector<Tensor> FunctionCase::inputs(DType dtype) const {
 const std::vector<FunctionCase>& function_cases() {
   static const std::vector<FunctionCase> cases = [] {
     std::vector<FunctionCase> made;
-    for (const Json& golden : read_golden("functions.json")) {
-      const std::string name = golden["name"];
-      made.push_back({name, functions().at(name), golden});
-    }
+    const auto add = [&](const char* file, const auto& table) {
+      for (const Json& golden : read_golden(file)) {
+        const std::string name = golden["name"];
+        made.push_back({name, table.at(name), golden});
+      }
+    };
+    add("functions.json", functions());
+    add("coverage.json", coverage_functions());
     return made;
   }();
   return cases;

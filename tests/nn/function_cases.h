@@ -1,10 +1,14 @@
-// Every function of core/nn/functional.h under its name in tests/golden/nn/functions.json. The
+// Every function of core/nn/functional.h under its name in tests/golden/nn/functions.json or
+// coverage.json. The
 // golden tests, the gradient checks and the dtype checks share this list.
 #pragma once
 
 #include "tests/nn/golden.h"
 
 #include <functional>
+#include <map>
+#include <string>
+#include <vector>
 
 namespace booster::testing {
 
@@ -19,5 +23,7 @@ struct FunctionCase {
 };
 
 const std::vector<FunctionCase>& function_cases();
+// The functions of tests/golden/nn/coverage.json (coverage_cases.cpp).
+std::map<std::string, std::function<Tensor(const std::vector<Tensor>&)>> coverage_functions();
 
 }  // namespace booster::testing

@@ -4,6 +4,8 @@
 #include "core/nn/functional.h"
 #include "kernels/catalogue.h"
 
+#include <cmath>
+
 namespace booster {
 namespace {
 
@@ -39,6 +41,19 @@ Tensor dropout2d(const Tensor& x, double p, bool training, Generator& generator)
   if (p == 1) return mul(x, zeros(channels, options));
   const kernels::RandomPosition position = generator.take(channels.numel());
   return mul(x, dropped(ones(channels, options), p, position));
+}
+
+Tensor alpha_dropout(const Tensor& x, double p, bool training) {
+  arguments::floating("alpha_dropout", "x", x);
+  arguments::probability("alpha_dropout", "p", p);
+  if (!training || p == 0) return x;
+  const PolicyScope inside(nullptr);
+  const double low = -1.7580993408473766;  // selu's limit for large negative x
+  if (p == 1) return mul(x, 0.0);
+  const double scale = 1 / std::sqrt((1 - p) * (1 + p * low * low));
+  const Tensor kept = dropout(ones(x.shape(), {DType::f32, x.device()}), p) * (1 - p);
+  const Tensor shift = (1.0 - kept) * (scale * low) - scale * low * p;
+  return cast(x * kept * scale + shift, x.dtype());
 }
 
 Tensor drop_path(const Tensor& x, double p, bool training, Generator& generator) {

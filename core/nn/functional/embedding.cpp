@@ -8,6 +8,8 @@
 #include "core/tensor/checks/checked_index.h"
 #include "kernels/catalogue.h"
 
+#include <algorithm>
+
 namespace booster {
 
 namespace {
@@ -88,6 +90,37 @@ Tensor embedding(const Tensor& index, const Tensor& table, std::optional<int64_t
   if (op_recorder) [[unlikely]]
     note_op("embedding", {index, table}, {y});
   return y;
+}
+
+Tensor embedding_bag(const Tensor& index, const Tensor& table, const Tensor& offsets,
+                     const std::string& mode) {
+  check(mode == "sum" || mode == "mean", "embedding_bag: unknown mode; got {}{}", mode,
+        legal_names(mode, {"sum", "mean"}));
+  const Tensor rows = embedding(index, table);
+  const int dims = offsets.defined() ? 1 : 2;
+  if (index.ndim() != dims)
+    fail("embedding_bag: index has the wrong shape; got {}, want {}", index.shape(),
+         offsets.defined() ? "(n) with offsets" : "(bags, n)");
+  if (!offsets.defined()) return mode == "mean" ? mean(rows, {1}) : sum(rows, {1});
+  const auto starts = offsets.to_vector<int64_t>();
+  const auto bags = static_cast<int64_t>(starts.size());
+  std::vector<int64_t> bag(static_cast<size_t>(index.numel()));
+  std::vector<double> counts(starts.size());
+  for (size_t i = 0; i < starts.size(); ++i) {
+    const int64_t end = i + 1 < starts.size() ? starts[i + 1] : index.numel();
+    check(starts[i] >= 0 && starts[i] <= end && (i > 0 || starts[i] == 0),
+          "embedding_bag: offsets must begin at 0 and not fall; got {} at position {}", starts[i],
+          i);
+    check(end <= index.numel(), "embedding_bag: an offset is beyond the index; got {} of {}", end,
+          index.numel());
+    counts[i] = static_cast<double>(std::max<int64_t>(end - starts[i], 1));
+    std::fill(bag.begin() + starts[i], bag.begin() + end, static_cast<int64_t>(i));
+  }
+  const PolicyScope inside(nullptr);
+  const Tensor none = zeros({bags, table.size(1)}, {rows.dtype(), rows.device()});
+  const Tensor sums = index_add(none, 0, from_vector(bag, index.shape()).to(rows.device()), rows);
+  if (mode == "sum") return sums;
+  return sums / untracked::cast(from_vector(counts, {bags, 1}), rows.dtype()).to(rows.device());
 }
 
 }  // namespace booster

@@ -71,7 +71,8 @@ void note_pool(const char* name, const Tensor& x, const Tensor& y, Size2d kernel
 
 }  // namespace
 
-Tensor max_pool2d(const Tensor& input, Size2d kernel, PoolOptions options) {
+std::pair<Tensor, Tensor> max_pool2d_with_indices(const Tensor& input, Size2d kernel,
+                                                  PoolOptions options) {
   Tensor x = input;
   check_image("max_pool2d", x);
   apply_policy(Op::max_pool2d, {&x});
@@ -85,14 +86,19 @@ Tensor max_pool2d(const Tensor& input, Size2d kernel, PoolOptions options) {
         .max_pool2d(y.view(), index.view(), untracked::contiguous(x).view(), window);
   note_pool("max_pool2d", x, y, kernel, options);
   // The gradient goes to the position of each maximum.
-  return record(y, "max_pool2d", {x},
-                [index = Saved(index), shape = x.shape()](const Tensor& g, Gradients& d) {
-                  d[0] = image_gradient(shape, g, [&](const Tensor& dx) {
-                    kernels::on(g.device())
-                        .max_pool2d_backward(dx.view(), untracked::contiguous(g).view(),
-                                             index.get().view());
-                  });
-                });
+  y = record(y, "max_pool2d", {x},
+             [index = Saved(index), shape = x.shape()](const Tensor& g, Gradients& d) {
+               d[0] = image_gradient(shape, g, [&](const Tensor& dx) {
+                 kernels::on(g.device())
+                     .max_pool2d_backward(dx.view(), untracked::contiguous(g).view(),
+                                          index.get().view());
+               });
+             });
+  return {y, index};
+}
+
+Tensor max_pool2d(const Tensor& x, Size2d kernel, PoolOptions options) {
+  return max_pool2d_with_indices(x, kernel, options).first;
 }
 
 Tensor avg_pool2d(const Tensor& input, Size2d kernel, PoolOptions options) {
