@@ -98,6 +98,27 @@ std::string Conv1d::options() const {
                      options_.stride, options_.padding, bias.defined());
 }
 
+Conv3d::Conv3d(int64_t in, int64_t out, Size3d kernel, Conv3dOptions options, bool with_bias)
+    : Module("Conv3d"),
+      weight(add_parameter("weight", empty({out, in / std::max<int64_t>(options.groups, 1),
+                                            kernel.depth, kernel.height, kernel.width}))),
+      bias(add_parameter("bias", with_bias ? empty({out}) : Tensor())),
+      options_(options) {
+  check_sizes("Conv3d", in, out);
+  check(options.groups > 0 && in % options.groups == 0 && out % options.groups == 0,
+        "Conv3d: groups do not divide the channels; got {} groups for {} in, {} out",
+        options.groups, in, out);
+  init::layer_default(weight, bias);
+}
+std::string Conv3d::options() const {
+  return fmt::format("{}, {}, kernel=({}, {}, {}), bias={}", weight.size(1) * options_.groups,
+                     weight.size(0), weight.size(2), weight.size(3), weight.size(4),
+                     bias.defined());
+}
+
+PReLU::PReLU(int64_t channels, double value)
+    : Module("PReLU"), weight(add_parameter("weight", full({channels}, value))) {}
+
 Embedding::Embedding(int64_t entries, int64_t features, std::optional<int64_t> padding_index)
     : Module("Embedding"),
       weight(add_parameter("weight", normal({entries, features}))),
@@ -118,49 +139,7 @@ Dropout::Dropout(double p) : Module("Dropout"), p(p) {
 }
 std::string Dropout::options() const { return fmt::format("p={}", p); }
 
-Dropout2d::Dropout2d(double p) : Module("Dropout2d"), p(p) {
-  check(p >= 0 && p <= 1, "Dropout2d: p is not a probability; got {}, want 0 to 1", p);
-}
-std::string Dropout2d::options() const { return fmt::format("p={}", p); }
-
-DropPath::DropPath(double p) : Module("DropPath"), p(p) {
-  check(p >= 0 && p <= 1, "DropPath: p is not a probability; got {}, want 0 to 1", p);
-}
-std::string DropPath::options() const { return fmt::format("p={}", p); }
-
-std::string LeakyReLU::options() const { return fmt::format("slope={}", slope); }
-std::string ELU::options() const { return fmt::format("alpha={}", alpha); }
-std::string PixelShuffle::options() const { return fmt::format("{}", factor); }
-
-Upsample::Upsample(UpsampleOptions options) : Module("Upsample"), options_(std::move(options)) {
-  check(options_.size.has_value() != options_.scale_factor.has_value(),
-        "Upsample: want either size or scale_factor; got {}", options_.size ? "both" : "none");
-}
-std::string Upsample::options() const {
-  const auto& [size, factor, mode, align_corners] = options_;
-  return fmt::format("{}, mode={}{}",
-                     size ? fmt::format("size={}", text_of(*size))
-                          : fmt::format("scale_factor=({}, {})", factor->height, factor->width),
-                     mode, align_corners ? ", align_corners=true" : "");
-}
-Tensor Upsample::forward(const Tensor& x) {
-  return interpolate(x, {.mode = options_.mode,
-                         .align_corners = options_.align_corners,
-                         .size = options_.size,
-                         .scale_factor = options_.scale_factor});
-}
 std::string GELU::options() const { return form == GeluForm::tanh ? "form=tanh" : ""; }
-std::string Softmax::options() const { return fmt::format("dim={}", dim); }
-std::string Flatten::options() const { return fmt::format("{}, {}", start_dim_, end_dim_); }
-std::string MaxPool2d::options() const {
-  return fmt::format("kernel={}, stride={}, padding={}", text_of(kernel_),
-                     text_of(options_.stride.value_or(kernel_)), text_of(options_.padding));
-}
-std::string AvgPool2d::options() const {
-  return fmt::format("kernel={}, stride={}, padding={}", text_of(kernel_),
-                     text_of(options_.stride.value_or(kernel_)), text_of(options_.padding));
-}
-std::string AdaptiveAvgPool2d::options() const { return text_of(size_); }
 
 ModuleList::ModuleList(const std::vector<Model>& modules) : Module("ModuleList") {
   for (const Model& module : modules) append(module);
@@ -176,12 +155,7 @@ Tensor ModuleList::forward(const Tensor&) {
   fail("ModuleList: it has no forward; want calls of its modules, list[0](x), or Sequential");
 }
 
-ModuleTraits ReLU::traits() const { return {.elementwise = true}; }
-ModuleTraits SiLU::traits() const { return {.elementwise = true}; }
-ModuleTraits Tanh::traits() const { return {.elementwise = true}; }
-ModuleTraits Sigmoid::traits() const { return {.elementwise = true}; }
 ModuleTraits GELU::traits() const { return {.elementwise = true}; }
-ModuleTraits Identity::traits() const { return {.elementwise = true}; }
 ModuleTraits Dropout::traits() const { return {.elementwise = true}; }
 
 Sequential::Sequential(const std::vector<Model>& modules) : Module("Sequential") {

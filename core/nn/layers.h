@@ -11,6 +11,23 @@
 
 namespace booster {
 
+// Layers without parameters: a function with its options. `training` is the module's mode.
+class FunctionLayer : public Module {
+ public:
+  using Function = std::function<Tensor(const Tensor& x, bool training)>;
+  // `elementwise`: each result depends on one element of x only.
+  FunctionLayer(const char* kind, Function function, std::string options = "",
+                bool elementwise = false);
+  std::string options() const override { return text_; }
+  ModuleTraits traits() const override;
+
+ private:
+  Tensor forward(const Tensor& x) override { return function_(x, training()); }
+  Function function_;
+  std::string text_;
+  bool elementwise_;
+};
+
 struct LinearOptions {
   bool bias = true;
   TensorOptions tensor = {};
@@ -81,6 +98,29 @@ class Conv1d : public Module {
   Conv1dOptions options_;
 };
 
+// (n, in, d, h, w) to (n, out, d', h', w')
+class Conv3d : public Module {
+ public:
+  using Options = Conv3dOptions;
+  Conv3d(int64_t in, int64_t out, Size3d kernel, Conv3dOptions options = {}, bool bias = true);
+  std::string options() const override;
+  const Tensor weight, bias;
+
+ private:
+  Tensor forward(const Tensor& x) override { return conv3d(x, weight, bias, options_); }
+  Conv3dOptions options_;
+};
+
+// x where x > 0, else weight x, for one weight or one per channel of (n, channels, ...).
+class PReLU : public Module {
+ public:
+  explicit PReLU(int64_t channels = 1, double value = 0.25);
+  const Tensor weight;
+
+ private:
+  Tensor forward(const Tensor& x) override { return prelu(x, weight); }
+};
+
 // Indices of any shape to (..., features); initial values are normal, the padding row 0.
 class Embedding : public Module {
  public:
@@ -105,75 +145,31 @@ class Dropout : public Module {
  private:
   Tensor forward(const Tensor& x) override { return dropout(x, p, training()); }
 };
-class Dropout2d : public Module {
- public:
+struct Dropout2d : FunctionLayer {
   explicit Dropout2d(double p = 0.5);
-  std::string options() const override;
-  const double p;
-
- private:
-  Tensor forward(const Tensor& x) override { return dropout2d(x, p, training()); }
 };
-class DropPath : public Module {
- public:
+struct DropPath : FunctionLayer {
   explicit DropPath(double p = 0);
-  std::string options() const override;
-  const double p;
-
- private:
-  Tensor forward(const Tensor& x) override { return drop_path(x, p, training()); }
 };
 
 // --- activations
-class ReLU : public Module {
- public:
-  ReLU() : Module("ReLU") {}
-  ModuleTraits traits() const override;
-
- private:
-  Tensor forward(const Tensor& x) override { return relu(x); }
+struct ReLU : FunctionLayer {
+  ReLU();
 };
-class LeakyReLU : public Module {
- public:
-  explicit LeakyReLU(double slope = 0.01) : Module("LeakyReLU"), slope(slope) {}
-  std::string options() const override;
-  const double slope;
-
- private:
-  Tensor forward(const Tensor& x) override { return leaky_relu(x, slope); }
+struct LeakyReLU : FunctionLayer {
+  explicit LeakyReLU(double slope = 0.01);
 };
-class ELU : public Module {
- public:
-  explicit ELU(double alpha = 1) : Module("ELU"), alpha(alpha) {}
-  std::string options() const override;
-  const double alpha;
-
- private:
-  Tensor forward(const Tensor& x) override { return elu(x, alpha); }
+struct ELU : FunctionLayer {
+  explicit ELU(double alpha = 1);
 };
-class SiLU : public Module {
- public:
-  SiLU() : Module("SiLU") {}
-  ModuleTraits traits() const override;
-
- private:
-  Tensor forward(const Tensor& x) override { return silu(x); }
+struct SiLU : FunctionLayer {
+  SiLU();
 };
-class Tanh : public Module {
- public:
-  Tanh() : Module("Tanh") {}
-  ModuleTraits traits() const override;
-
- private:
-  Tensor forward(const Tensor& x) override { return tanh(x); }
+struct Tanh : FunctionLayer {
+  Tanh();
 };
-class Sigmoid : public Module {
- public:
-  Sigmoid() : Module("Sigmoid") {}
-  ModuleTraits traits() const override;
-
- private:
-  Tensor forward(const Tensor& x) override { return sigmoid(x); }
+struct Sigmoid : FunctionLayer {
+  Sigmoid();
 };
 class GELU : public Module {
  public:
@@ -185,43 +181,19 @@ class GELU : public Module {
  private:
   Tensor forward(const Tensor& x) override { return gelu(x, form); }
 };
-class Softmax : public Module {
- public:
-  explicit Softmax(int64_t dim = -1) : Module("Softmax"), dim(dim) {}
-  std::string options() const override;
-  const int64_t dim;
-
- private:
-  Tensor forward(const Tensor& x) override { return softmax(x, dim); }
+struct Softmax : FunctionLayer {
+  explicit Softmax(int64_t dim = -1);
 };
 
 // --- shapes and pooling
-class Identity : public Module {
- public:
-  Identity() : Module("Identity") {}
-  ModuleTraits traits() const override;
-
- private:
-  Tensor forward(const Tensor& x) override { return x; }
+struct Identity : FunctionLayer {
+  Identity();
 };
-class Flatten : public Module {
- public:
-  explicit Flatten(int64_t start_dim = 1, int64_t end_dim = -1)
-      : Module("Flatten"), start_dim_(start_dim), end_dim_(end_dim) {}
-  std::string options() const override;
-
- private:
-  Tensor forward(const Tensor& x) override { return flatten(x, start_dim_, end_dim_); }
-  int64_t start_dim_, end_dim_;
+struct Flatten : FunctionLayer {
+  explicit Flatten(int64_t start_dim = 1, int64_t end_dim = -1);
 };
-class PixelShuffle : public Module {
- public:
-  explicit PixelShuffle(int64_t factor) : Module("PixelShuffle"), factor(factor) {}
-  std::string options() const override;
-  const int64_t factor;
-
- private:
-  Tensor forward(const Tensor& x) override { return pixel_shuffle(x, factor); }
+struct PixelShuffle : FunctionLayer {
+  explicit PixelShuffle(int64_t factor);
 };
 struct UpsampleOptions {
   std::optional<Size2d> size = {};
@@ -230,50 +202,71 @@ struct UpsampleOptions {
   bool align_corners = false;
 };
 // Resizes images to a size or by a scale: see interpolate.
-class Upsample : public Module {
- public:
+struct Upsample : FunctionLayer {
   using Options = UpsampleOptions;
-  explicit Upsample(UpsampleOptions options);
+  explicit Upsample(const UpsampleOptions& options);
   explicit Upsample(double scale_factor) : Upsample({.scale_factor = scale_factor}) {}
-  std::string options() const override;
-
- private:
-  Tensor forward(const Tensor& x) override;
-  UpsampleOptions options_;
 };
-class MaxPool2d : public Module {
- public:
+struct MaxPool2d : FunctionLayer {
   using Options = PoolOptions;
-  explicit MaxPool2d(Size2d kernel, PoolOptions options = {})
-      : Module("MaxPool2d"), kernel_(kernel), options_(options) {}
-  std::string options() const override;
-
- private:
-  Tensor forward(const Tensor& x) override { return max_pool2d(x, kernel_, options_); }
-  Size2d kernel_;
-  PoolOptions options_;
+  explicit MaxPool2d(Size2d kernel, PoolOptions options = {});
 };
-class AvgPool2d : public Module {
- public:
+struct AvgPool2d : FunctionLayer {
   using Options = PoolOptions;
-  explicit AvgPool2d(Size2d kernel, PoolOptions options = {})
-      : Module("AvgPool2d"), kernel_(kernel), options_(options) {}
-  std::string options() const override;
-
- private:
-  Tensor forward(const Tensor& x) override { return avg_pool2d(x, kernel_, options_); }
-  Size2d kernel_;
-  PoolOptions options_;
+  explicit AvgPool2d(Size2d kernel, PoolOptions options = {});
 };
-class AdaptiveAvgPool2d : public Module {
- public:
-  explicit AdaptiveAvgPool2d(Size2d size) : Module("AdaptiveAvgPool2d"), size_(size) {}
-  std::string options() const override;
-
- private:
-  Tensor forward(const Tensor& x) override { return adaptive_avg_pool2d(x, size_); }
-  Size2d size_;
+struct AdaptiveAvgPool2d : FunctionLayer {
+  explicit AdaptiveAvgPool2d(Size2d size);
 };
+
+// --- the other layers of PyTorch that have no parameters. See the functions for arguments.
+// clang-format off
+struct Hardsigmoid : FunctionLayer { Hardsigmoid(); };
+struct Hardswish : FunctionLayer { Hardswish(); };
+struct LogSigmoid : FunctionLayer { LogSigmoid(); };
+struct Mish : FunctionLayer { Mish(); };
+struct ReLU6 : FunctionLayer { ReLU6(); };
+struct SELU : FunctionLayer { SELU(); };
+struct Softsign : FunctionLayer { Softsign(); };
+struct Tanhshrink : FunctionLayer { Tanhshrink(); };
+struct CELU : FunctionLayer { explicit CELU(double alpha = 1); };
+struct Threshold : FunctionLayer { Threshold(double limit, double value); };
+struct GLU : FunctionLayer { explicit GLU(int64_t dim = -1); };
+struct LogSoftmax : FunctionLayer { explicit LogSoftmax(int64_t dim = -1); };
+struct Softmin : FunctionLayer { explicit Softmin(int64_t dim = -1); };
+struct Hardshrink : FunctionLayer { explicit Hardshrink(double lambda = 0.5); };
+struct Softshrink : FunctionLayer { explicit Softshrink(double lambda = 0.5); };
+struct Hardtanh : FunctionLayer { explicit Hardtanh(double low = -1, double high = 1); };
+struct RReLU : FunctionLayer { explicit RReLU(double low = 1.0 / 8, double high = 1.0 / 3); };
+struct Softplus : FunctionLayer { explicit Softplus(double beta = 1, double limit = 20); };
+struct AlphaDropout : FunctionLayer { explicit AlphaDropout(double p = 0.5); };
+struct ChannelShuffle : FunctionLayer { explicit ChannelShuffle(int64_t groups); };
+struct PixelUnshuffle : FunctionLayer { explicit PixelUnshuffle(int64_t factor); };
+struct Unflatten : FunctionLayer { Unflatten(int64_t dim, const Shape& sizes); };
+struct Pad : FunctionLayer {
+  explicit Pad(const std::vector<int64_t>& sizes, double value = 0);
+  Pad(const std::vector<int64_t>& sizes, const std::string& mode);
+};
+struct Unfold : FunctionLayer { explicit Unfold(Size2d kernel, WindowOptions options = {}); };
+struct Fold : FunctionLayer { Fold(Size2d size, Size2d kernel, WindowOptions options = {}); };
+struct MaxPool1d : FunctionLayer {
+  explicit MaxPool1d(int64_t kernel, Pool1dOptions options = {});
+};
+struct AvgPool1d : FunctionLayer {
+  explicit AvgPool1d(int64_t kernel, Pool1dOptions options = {});
+};
+struct MaxPool3d : FunctionLayer { explicit MaxPool3d(Size3d kernel, Pool3dOptions options = {}); };
+struct AvgPool3d : FunctionLayer { explicit AvgPool3d(Size3d kernel, Pool3dOptions options = {}); };
+struct LPPool2d : FunctionLayer { LPPool2d(double p, Size2d kernel, PoolOptions options = {}); };
+struct AdaptiveAvgPool1d : FunctionLayer { explicit AdaptiveAvgPool1d(int64_t size); };
+struct AdaptiveAvgPool3d : FunctionLayer { explicit AdaptiveAvgPool3d(Size3d size); };
+struct AdaptiveMaxPool1d : FunctionLayer { explicit AdaptiveMaxPool1d(int64_t size); };
+struct AdaptiveMaxPool2d : FunctionLayer { explicit AdaptiveMaxPool2d(Size2d size); };
+struct AdaptiveMaxPool3d : FunctionLayer { explicit AdaptiveMaxPool3d(Size3d size); };
+struct LocalResponseNorm : FunctionLayer {
+  explicit LocalResponseNorm(int64_t size, double alpha = 1e-4, double beta = 0.75, double k = 1);
+};
+// clang-format on
 
 // A list of modules, named 0, 1, .... The parent module calls the elements; calling the list itself
 // throws.

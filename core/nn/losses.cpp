@@ -285,8 +285,10 @@ Tensor multi_margin_loss(const Tensor& given, const Tensor& target, MarginOption
   const Tensor index = unsqueeze(arguments::indices("multi_margin_loss", "target", target), 1);
   Tensor terms = relu(options.margin - gather(x, 1, index) + x);
   if (options.p == 2) terms = square(terms);
-  if (options.weight.defined())
-    terms = terms * unsqueeze(index_select(wide(options.weight, x.dtype()), 0, squeeze(index, 1)), 1);
+  if (options.weight.defined()) {
+    const Tensor weight = wide(options.weight, x.dtype());
+    terms = terms * unsqueeze(index_select(weight, 0, squeeze(index, 1)), 1);
+  }
   return reduced(mean(scatter(terms, 1, index, 0), {1}), options.reduction);
 }
 

@@ -21,7 +21,8 @@ LayerNorm::LayerNorm(const Shape& normalized_shape, LayerNormOptions options)
       normalized_shape(normalized_shape),
       eps(options.eps),
       weight(add_parameter("weight", ones_if(options.affine, normalized_shape), Role::layer_norm)),
-      bias(add_parameter("bias", zeros_if(options.affine, normalized_shape), Role::layer_norm)) {}
+      bias(add_parameter("bias", zeros_if(options.affine && options.bias, normalized_shape),
+                         Role::layer_norm)) {}
 std::string LayerNorm::options() const { return fmt::format("{}, eps={}", normalized_shape, eps); }
 
 RMSNorm::RMSNorm(const Shape& normalized_shape, RMSNormOptions options)
@@ -46,6 +47,12 @@ GroupNorm::GroupNorm(int64_t groups, int64_t channels, GroupNormOptions options)
         channels);
 }
 std::string GroupNorm::options() const { return fmt::format("{}, eps={}", groups, eps); }
+
+InstanceNorm::InstanceNorm(int64_t channels, GroupNormOptions options)
+    : Module("InstanceNorm"),
+      eps(options.eps),
+      weight(add_parameter("weight", ones_if(options.affine, {channels}))),
+      bias(add_parameter("bias", zeros_if(options.affine, {channels}))) {}
 
 BatchNorm::BatchNorm(const char* kind, int64_t channels, BatchNorm2dOptions options)
     : Module(kind),
@@ -88,6 +95,11 @@ Tensor BatchNorm1d::forward(const Tensor& x) {
 }
 Tensor BatchNorm2d::forward(const Tensor& x) {
   check_4d(x);
+  return normalized(x);
+}
+Tensor BatchNorm3d::forward(const Tensor& x) {
+  if (x.ndim() != 5)
+    fail("BatchNorm3d: wrong number of dimensions; got {}, want (n, c, d, h, w)", x.shape());
   return normalized(x);
 }
 Tensor BatchNorm2d::with_relu(const Tensor& x, const Tensor& residual) {

@@ -1,4 +1,4 @@
-// Normalisation layers: LayerNorm, RMSNorm, GroupNorm and BatchNorm. See layers.h.
+// Normalisation layers: LayerNorm, RMSNorm, GroupNorm, InstanceNorm, BatchNorm. See layers.h.
 #pragma once
 
 #include "core/nn/functional.h"
@@ -9,6 +9,7 @@ namespace booster {
 struct LayerNormOptions {
   double eps = 1e-5;
   bool affine = true;  // with weight and bias
+  bool bias = true;    // false: with a weight only
 };
 class LayerNorm : public Module {
  public:
@@ -62,6 +63,19 @@ class GroupNorm : public Module {
   Tensor forward(const Tensor& x) override { return group_norm(x, groups, weight, bias, eps); }
 };
 
+// Normalises each channel of each sample of (n, channels, ...); torch's InstanceNorm1d, 2d and 3d
+// without running statistics.
+class InstanceNorm : public Module {
+ public:
+  using Options = GroupNormOptions;
+  explicit InstanceNorm(int64_t channels, GroupNormOptions options = {.affine = false});
+  const double eps;
+  const Tensor weight, bias;
+
+ private:
+  Tensor forward(const Tensor& x) override { return instance_norm(x, weight, bias, eps); }
+};
+
 struct BatchNorm2dOptions {
   double eps = 1e-5;
   // Momentum of the running statistics. std::nullopt makes them the plain average over all batches.
@@ -106,6 +120,15 @@ class BatchNorm2d : public BatchNorm {
   // Returns relu((*this)(x) + residual); residual has x's shape or is undefined. It is fused as in
   // batch_norm_relu, unless hooks need the normalisation's own output.
   Tensor with_relu(const Tensor& x, const Tensor& residual = {});
+
+ private:
+  Tensor forward(const Tensor& x) override;
+};
+// (n, channels, d, h, w)
+class BatchNorm3d : public BatchNorm {
+ public:
+  explicit BatchNorm3d(int64_t channels, BatchNorm2dOptions options = {})
+      : BatchNorm("BatchNorm3d", channels, options) {}
 
  private:
   Tensor forward(const Tensor& x) override;

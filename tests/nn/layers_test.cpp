@@ -212,3 +212,41 @@ TEST_CASE("multi-head attention has PyTorch's names and attends to itself or to 
   CHECK(layer.attend(hashed({2, 3, 12}, 2), x, x).shape() == Shape{2, 3, 12});
   CHECK_THROWS_WITH_AS(MultiHeadAttention(10, 3), doctest::Contains("3 heads of 10"), Error);
 }
+
+TEST_CASE("layers of functions compute what their functions do, in both modes") {
+  const Tensor x = hashed({2, 4, 6}, 1, -2, 2), image = hashed({2, 4, 6, 6}, 2, -2, 2);
+  const auto same = [](Model layer, const Tensor& input, const Tensor& want) {
+    CAPTURE(layer->kind());
+    CHECK(layer(input).to_vector<float>() == want.to_vector<float>());
+  };
+  same(Mish(), x, mish(x));
+  same(Hardswish(), x, hardswish(x));
+  same(CELU(0.5), x, celu(x, 0.5));
+  same(GLU(1), x, glu(x, 1));
+  same(LogSoftmax(), x, log_softmax(x, -1));
+  same(Pad({1, 2}, "circular"), x, pad(x, {1, 2}, "circular"));
+  same(Unflatten(1, {2, -1}), x, reshape(x, {2, 2, 2, 6}));
+  same(MaxPool1d(2), x, max_pool1d(x, 2));
+  same(AdaptiveMaxPool2d(3), image, adaptive_max_pool2d(image, 3));
+  same(Unfold(2, {.stride = 2}), image, unfold(image, 2, {.stride = 2}));
+  same(LocalResponseNorm(3), image, local_response_norm(image, 3));
+  same(InstanceNorm(4), image, instance_norm(image));
+  same(PReLU(4, 0.1), image, where(greater(image, 0), image, image * 0.1));
+  same(Sequential({ReLU6(), Softsign()}), x, softsign(relu6(x)));
+  Model noisy = RReLU(0.2, 0.4);
+  CHECK(noisy(x).to_vector<float>() != leaky_relu(x, 0.3).to_vector<float>());
+  noisy.eval();
+  same(noisy, x, leaky_relu(x, 0.3F));
+  CHECK(Model(MaxPool1d(3, {.stride = 2})).to_string().find("kernel=3, stride=2") !=
+        std::string::npos);
+}
+
+TEST_CASE("layers of volumes have PyTorch's names and forms") {
+  Model conv = Conv3d(2, 4, {1, 2, 3}, {.groups = 2});
+  CHECK(conv.parameters()[0].tensor.shape() == Shape{4, 1, 1, 2, 3});
+  CHECK(conv(hashed({2, 2, 3, 4, 5}, 1)).shape() == Shape{2, 4, 3, 3, 3});
+  Model norm = BatchNorm3d(2);
+  CHECK(norm(hashed({2, 2, 3, 4, 5}, 1)).shape() == Shape{2, 2, 3, 4, 5});
+  CHECK_THROWS_WITH_AS(norm(zeros({2, 2, 3, 4})), doctest::Contains("want (n, c, d, h, w)"), Error);
+  CHECK(Model(LayerNorm(4, {.bias = false})).parameters().size() == 1);
+}
