@@ -1,9 +1,8 @@
-// The optimizers: SGD, Adam, AdamW, RMSprop and LAMB; and averages of their parameters. Each is an
-// Optimizer (optimizer.h), which has the calls of a training loop; here are the options and the
-// formulas. Names and defaults are
-// PyTorch's, and timm's for LAMB. Learning rates and decays are per step. The constructors throw
-// for an option out of range, and for what Optimizer's constructor refuses. One optimizer is for
-// one thread at a time.
+// The optimizers: SGD, Adam, AdamW, RMSprop, LAMB and others; and averages of their parameters.
+// Each is an Optimizer (optimizer.h), which has the calls of a training loop; here are the options
+// and the formulas. Names and defaults are PyTorch's, and timm's for LAMB. Learning rates and
+// decays are per step. The constructors throw for an option out of range, and for what Optimizer's
+// constructor refuses. One optimizer is for one thread at a time.
 #pragma once
 
 #include "core/optim/optimizer.h"
@@ -134,6 +133,89 @@ class LAMB : public Optimizer {
 
 std::unique_ptr<UpdateRule> lamb_rule();
 OptimizerOptions options_of(const LAMBOptions& options);
+
+// --- The other optimizers of torch.optim that change each element by itself. t counts from 1; with
+// decoupled_weight_decay p is first multiplied by 1 - lr * weight_decay, else g += weight_decay *
+// p.
+
+// u and v average squared steps and gradients; p -= lr sqrt((u + eps) / (v + eps)) g
+struct AdadeltaOptions {
+  double lr = 1, rho = 0.9, eps = 1e-6, weight_decay = 0;
+  bool maximize = false;
+};
+class Adadelta : public Optimizer {
+ public:
+  explicit Adadelta(ParameterGroups groups, const AdadeltaOptions& options = {});
+};
+
+// v, from initial_accumulator_value, sums g^2; p -= lr / (1 + (t - 1) lr_decay) g / (sqrt(v) + eps)
+struct AdagradOptions {
+  double lr = 1e-2, lr_decay = 0, weight_decay = 0, initial_accumulator_value = 0, eps = 1e-10;
+  bool maximize = false;
+};
+class Adagrad : public Optimizer {
+ public:
+  explicit Adagrad(ParameterGroups groups, const AdagradOptions& options = {});
+};
+
+// Adam with u = max(beta2 u, |g| + eps) in place of the root of v.
+struct AdamaxOptions {
+  double lr = 2e-3;
+  std::pair<double, double> betas = {0.9, 0.999};
+  double eps = 1e-8, weight_decay = 0;
+  bool maximize = false;
+};
+class Adamax : public Optimizer {
+ public:
+  explicit Adamax(ParameterGroups groups, const AdamaxOptions& options = {});
+};
+
+// eta = lr / (1 + lambd lr (t - 1))^alpha; p -= eta (g + lambd p). Its state `ax` is the average of
+// p since step t0.
+struct ASGDOptions {
+  double lr = 1e-2, lambd = 1e-4, alpha = 0.75, t0 = 1e6, weight_decay = 0;
+  bool maximize = false;
+};
+class ASGD : public Optimizer {
+ public:
+  explicit ASGD(ParameterGroups groups, const ASGDOptions& options = {});
+};
+
+// Adam with Nesterov's momentum (Dozat, 2016).
+struct NAdamOptions {
+  double lr = 2e-3;
+  std::pair<double, double> betas = {0.9, 0.999};
+  double eps = 1e-8, weight_decay = 0, momentum_decay = 4e-3;
+  bool decoupled_weight_decay = false, maximize = false;
+};
+class NAdam : public Optimizer {
+ public:
+  explicit NAdam(ParameterGroups groups, const NAdamOptions& options = {});
+};
+
+// Adam, rectified while v is young (Liu et al., arXiv:1908.03265).
+struct RAdamOptions {
+  double lr = 1e-3;
+  std::pair<double, double> betas = {0.9, 0.999};
+  double eps = 1e-8, weight_decay = 0;
+  bool decoupled_weight_decay = false, maximize = false;
+};
+class RAdam : public Optimizer {
+ public:
+  explicit RAdam(ParameterGroups groups, const RAdamOptions& options = {});
+};
+
+// Each element's step grows by etas.second while the sign of g stays, else shrinks by etas.first.
+struct RpropOptions {
+  double lr = 1e-2;  // the first step
+  std::pair<double, double> etas = {0.5, 1.2};
+  std::pair<double, double> step_sizes = {1e-6, 50};
+  bool maximize = false;
+};
+class Rprop : public Optimizer {
+ public:
+  explicit Rprop(ParameterGroups groups, const RpropOptions& options = {});
+};
 
 // --- An exponential moving average of an optimizer's parameters, which often evaluates better than
 // the parameters themselves.

@@ -324,6 +324,44 @@ def clipping():
     return {"grads": numbers(GRADS[1]), "shapes": SHAPES, "cases": cases}
 
 
+def long_runs():
+    """100 steps in f64 of the rules that change each element by itself; the gradient of step t is
+    sin(3 p + t / 7) + p / 10, and 0 in the first element."""
+    start = [0.0, -1.5, -0.7, 0.2, 0.9, 1.4, 2.5]
+    rules = [("Adadelta", {"lr": 0.5, "weight_decay": 0.1}), ("Adadelta", {"rho": 0.7}),
+             ("Adagrad", {"lr": 0.1}),
+             ("Adagrad", {"lr": 0.1, "lr_decay": 0.05, "initial_accumulator_value": 0.3,
+                          "weight_decay": 0.1}),
+             ("Adamax", {"lr": 0.02}), ("Adamax", {"betas": [0.8, 0.9], "maximize": True}),
+             ("ASGD", {"lr": 0.05, "lambd": 0.01, "t0": 20}), ("ASGD", {"weight_decay": 0.1}),
+             ("NAdam", {"lr": 0.01}),
+             ("NAdam", {"betas": [0.7, 0.9], "weight_decay": 0.1, "momentum_decay": 0.05}),
+             ("NAdam", {"weight_decay": 0.1, "decoupled_weight_decay": True}),
+             ("RAdam", {"lr": 0.01}), ("RAdam", {"betas": [0.8, 0.95], "weight_decay": 0.1}),
+             ("RAdam", {"weight_decay": 0.1, "decoupled_weight_decay": True}),
+             ("Rprop", {"lr": 0.01}),
+             ("Rprop", {"etas": [0.4, 1.3], "step_sizes": [1e-4, 0.1], "maximize": True})]
+    pairs = {"betas": ("beta1", "beta2"), "etas": ("eta_minus", "eta_plus"),
+             "step_sizes": ("step_size_min", "step_size_max")}
+    cases = []
+    for kind, options in rules:
+        p = torch.tensor(start, dtype=torch.float64, requires_grad=True)
+        optimizer = getattr(torch.optim, kind)([p], foreach=False, **options)
+        for step in range(100):
+            p.grad = torch.sin(3 * p.detach() + step / 7) + p.detach() / 10
+            p.grad[0] = 0
+            optimizer.step()
+        ours = {n: v for n, v in options.items() if n not in pairs}
+        for pair, names in pairs.items():
+            ours.update(zip(names, options.get(pair, [])))
+        state = optimizer.state[p]
+        cases.append({"rule": kind.lower(), "options": ours, "values": p.tolist(),
+                      "states": {n: state[n].tolist() for n in
+                                 ("square_avg", "acc_delta", "exp_avg", "exp_avg_sq", "exp_inf", "ax",
+                                  "prev", "step_size") if n in state}})
+    return {"start": start, "cases": cases}
+
+
 def averages():
     """Averages of timm's ModelEmaV3 of three parameters that move in each step."""
     cases = []
@@ -373,3 +411,4 @@ write("schedules", schedules())
 write("clipping", clipping())
 write("averages", averages())
 write("layer_decay", layer_decays())
+write("long_runs", long_runs())

@@ -1,5 +1,6 @@
 #include "core/optim/algorithms/registry.h"
 
+#include "core/optim/algorithms/element_rules.h"
 #include "core/optim/optimizers.h"
 #include "core/optim/update_rule.h"
 #include "platform/error.h"
@@ -13,10 +14,17 @@ struct OptimizerEntry {
 };
 const std::map<std::string, OptimizerEntry>& optimizers() {
   static const std::map<std::string, OptimizerEntry> table = {
+      {"adadelta", {adadelta_rule, options_of(AdadeltaOptions())}},
+      {"adagrad", {adagrad_rule, options_of(AdagradOptions())}},
       {"adam", {adam_rule, options_of(AdamOptions())}},
+      {"adamax", {adamax_rule, options_of(AdamaxOptions())}},
       {"adamw", {adamw_rule, options_of(AdamWOptions())}},
+      {"asgd", {asgd_rule, options_of(ASGDOptions())}},
       {"lamb", {lamb_rule, options_of(LAMBOptions())}},
+      {"nadam", {nadam_rule, options_of(NAdamOptions())}},
+      {"radam", {radam_rule, options_of(RAdamOptions())}},
       {"rmsprop", {rmsprop_rule, options_of(RMSpropOptions())}},
+      {"rprop", {rprop_rule, options_of(RpropOptions())}},
       {"sgd", {sgd_rule, options_of(SGDOptions())}},
   };
   return table;

@@ -5,8 +5,9 @@
 
 namespace booster {
 
-// Makes "adam", "adamw", "lamb", "rmsprop" or "sgd"; `options` overrides defaults. Throws for an
-// unknown name or option (with the nearest legal one) and for a value out of range.
+// Makes the optimizer of a name of torch.optim in lower case, or "lamb"; `options` overrides
+// defaults. Throws for an unknown name or option (with the nearest legal one) and for a value out
+// of range.
 Optimizer make_optimizer(const std::string& name, const ParameterGroups& groups,
                          const OptimizerOptions& options);
 
