@@ -247,17 +247,34 @@ struct Pad : FunctionLayer {
   explicit Pad(const std::vector<int64_t>& sizes, double value = 0);
   Pad(const std::vector<int64_t>& sizes, const std::string& mode);
 };
-struct Unfold : FunctionLayer { explicit Unfold(Size2d kernel, WindowOptions options = {}); };
-struct Fold : FunctionLayer { Fold(Size2d size, Size2d kernel, WindowOptions options = {}); };
+struct Unfold : FunctionLayer {
+  using Options = WindowOptions;
+  explicit Unfold(Size2d kernel, WindowOptions options = {});
+};
+struct Fold : FunctionLayer {
+  using Options = WindowOptions;
+  Fold(Size2d size, Size2d kernel, WindowOptions options = {});
+};
 struct MaxPool1d : FunctionLayer {
+  using Options = Pool1dOptions;
   explicit MaxPool1d(int64_t kernel, Pool1dOptions options = {});
 };
 struct AvgPool1d : FunctionLayer {
+  using Options = Pool1dOptions;
   explicit AvgPool1d(int64_t kernel, Pool1dOptions options = {});
 };
-struct MaxPool3d : FunctionLayer { explicit MaxPool3d(Size3d kernel, Pool3dOptions options = {}); };
-struct AvgPool3d : FunctionLayer { explicit AvgPool3d(Size3d kernel, Pool3dOptions options = {}); };
-struct LPPool2d : FunctionLayer { LPPool2d(double p, Size2d kernel, PoolOptions options = {}); };
+struct MaxPool3d : FunctionLayer {
+  using Options = Pool3dOptions;
+  explicit MaxPool3d(Size3d kernel, Pool3dOptions options = {});
+};
+struct AvgPool3d : FunctionLayer {
+  using Options = Pool3dOptions;
+  explicit AvgPool3d(Size3d kernel, Pool3dOptions options = {});
+};
+struct LPPool2d : FunctionLayer {
+  using Options = PoolOptions;
+  LPPool2d(double p, Size2d kernel, PoolOptions options = {});
+};
 struct AdaptiveAvgPool1d : FunctionLayer { explicit AdaptiveAvgPool1d(int64_t size); };
 struct AdaptiveAvgPool3d : FunctionLayer { explicit AdaptiveAvgPool3d(Size3d size); };
 struct AdaptiveMaxPool1d : FunctionLayer { explicit AdaptiveMaxPool1d(int64_t size); };

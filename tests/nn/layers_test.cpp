@@ -241,6 +241,18 @@ TEST_CASE("layers of functions compute what their functions do, in both modes") 
         std::string::npos);
 }
 
+TEST_CASE("a module holds a layer of a function like any other") {
+  struct Net : Module {
+    Net() : Module("Net") {}
+    MaxPool1d& pool = add<MaxPool1d>("pool", 2, {.stride = 1});
+    Mish& act = add<Mish>("act");
+    Tensor forward(const Tensor& x) override { return act(pool(x)); }
+  };
+  const Tensor x = hashed({2, 4, 6}, 1, -2, 2);
+  CHECK(Model(Net())(x).to_vector<float>() ==
+        mish(max_pool1d(x, 2, {.stride = 1})).to_vector<float>());
+}
+
 TEST_CASE("layers of volumes have PyTorch's names and forms") {
   Model conv = Conv3d(2, 4, {1, 2, 3}, {.groups = 2});
   CHECK(conv.parameters()[0].tensor.shape() == Shape{4, 1, 1, 2, 3});
