@@ -1,5 +1,6 @@
 // Prints milliseconds of attention, forward and backward. The shapes are one layer of ViT-B/16
-// (batch 8) and of ViT-Ti/16 (batch 16). Each time is the fastest of several runs.
+// (batch 8), of ViT-Ti/16 (batch 16) and of causal language models. FLOPs count what causal queries
+// see. Each time is the fastest of several runs.
 // peers/attention.py prints the same for PyTorch.
 #include "kernels/catalogue.h"
 #include "kernels/device/memory.h"
@@ -15,9 +16,10 @@ namespace {
 
 struct Shape {
   const char* name;
-  int64_t batch, heads;
+  int64_t batch, heads, tokens = 197, head_size = 64;
+  bool causal = false;
+  int runs = 50;
 };
-constexpr int64_t tokens = 197, head_size = 64;
 
 // Memory allocated like a tensor's.
 struct Storage {
@@ -32,10 +34,10 @@ struct Storage {
 // Returns one of the `parts` tensors in a Linear's packed output, as (batch, heads, tokens,
 // head_size).
 View part_of(const Storage& storage, DType dtype, const Shape& shape, int part, int parts) {
-  const int64_t width = shape.heads * head_size;
+  const int64_t width = shape.heads * shape.head_size;
   View view{static_cast<char*>(storage.data) + part * width * size_of(dtype), dtype, {}, 4, {}, {}};
-  const int64_t sizes[] = {shape.batch, shape.heads, tokens, head_size};
-  const int64_t strides[] = {tokens * parts * width, head_size, parts * width, 1};
+  const int64_t sizes[] = {shape.batch, shape.heads, shape.tokens, shape.head_size};
+  const int64_t strides[] = {shape.tokens * parts * width, shape.head_size, parts * width, 1};
   std::memcpy(view.shape, sizes, sizeof sizes);
   std::memcpy(view.strides, strides, sizeof strides);
   return view;
@@ -53,7 +55,9 @@ double least_milliseconds(int runs, F&& f) {
   return least;
 }
 
-void measure(const Shape& shape, DType dtype, int runs) {
+void measure(const Shape& shape, DType dtype) {
+  const int64_t tokens = shape.tokens, head_size = shape.head_size;
+  const bool causal = shape.causal;
   const int64_t bytes = shape.batch * tokens * shape.heads * head_size * size_of(dtype);
   const Storage qkv(3 * bytes), out(bytes), dqkv(3 * bytes), g(bytes);
   const Storage log_sum(2 * shape.batch * shape.heads * tokens * size_of(DType::f32));
@@ -73,13 +77,14 @@ void measure(const Shape& shape, DType dtype, int runs) {
   }
   const View y = part_of(out, dtype, shape, 0, 1), dy = part_of(g, dtype, shape, 0, 1);
   const double forward = least_milliseconds(
-      runs, [&] { table.attention(y, sums, x[0], x[1], x[2], {}, 0.125, false, 0, {}); });
-  const double backward = least_milliseconds(runs, [&] {
-    table.attention_backward(d[0], d[1], d[2], dy, x[0], x[1], x[2], y, sums, {}, 0.125, false, 0,
+      shape.runs, [&] { table.attention(y, sums, x[0], x[1], x[2], {}, 0.125, causal, 0, {}); });
+  const double backward = least_milliseconds(shape.runs, [&] {
+    table.attention_backward(d[0], d[1], d[2], dy, x[0], x[1], x[2], y, sums, {}, 0.125, causal, 0,
                              {});
   });
-  const double product = 2e-6 * double(shape.batch * shape.heads * tokens * tokens * head_size);
-  std::printf("%-18s %-4s forward %7.2f ms (%5.0f GFLOP/s)  backward %7.2f ms (%5.0f GFLOP/s)\n",
+  const double pairs = causal ? 0.5 * double(tokens * (tokens + 1)) : double(tokens * tokens);
+  const double product = 2e-6 * pairs * double(shape.batch * shape.heads * head_size);
+  std::printf("%-25s %-4s forward %7.2f ms (%5.0f GFLOP/s)  backward %7.2f ms (%5.0f GFLOP/s)\n",
               shape.name, name_of(dtype), forward, 2 * product / forward, backward,
               5 * product / backward);
 }
@@ -88,6 +93,10 @@ void measure(const Shape& shape, DType dtype, int runs) {
 
 int main() {
   std::printf("CPU variant %s\n", kernels::cpu_variant().c_str());
-  for (const Shape& shape : {Shape{"ViT-B/16 batch 8", 8, 12}, Shape{"ViT-Ti/16 batch 16", 16, 3}})
-    for (const DType dtype : {DType::f32, DType::bf16}) measure(shape, dtype, 100);
+  const Shape shapes[] = {{"ViT-B/16 batch 8", 8, 12},
+                          {"ViT-Ti/16 batch 16", 16, 3},
+                          {"causal 4 x 12 x 1024 x 64", 4, 12, 1024, 64, true, 5},
+                          {"causal 1 x 8 x 2048 x 128", 1, 8, 2048, 128, true, 5}};
+  for (const Shape& shape : shapes)
+    for (const DType dtype : {DType::f32, DType::bf16}) measure(shape, dtype);
 }

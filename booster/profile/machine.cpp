@@ -27,7 +27,9 @@ int usable_cores() {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-bool has_native_bf16() { return kernels::cpu_variant() == "avx512_bf16"; }
+bool has_native_bf16() {
+  return kernels::cpu_variant() == "avx512_bf16" || kernels::cpu_variant() == "amx";
+}
 
 AutoPrecision auto_precision() {
   const std::string& variant = kernels::cpu_variant();

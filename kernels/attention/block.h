@@ -45,8 +45,15 @@ struct Problem {
     return first.as<const int64_t>()[batch * first.strides[0] + query * first.strides[1]];
   }
   bool sees_all_keys() const { return !visible.causal && !visible.first.data; }
-  // Returns true if each query has its own row of bias; otherwise one row serves all queries.
-  bool bias_per_query() const { return !sees_all_keys() || mask.data; }
+  // Returns true if queries of a block may have their own rows of bias.
+  bool may_differ() const { return !sees_all_keys() || mask.data; }
+  // Returns true if those of this block do; otherwise one row serves all its queries.
+  bool bias_per_query(const Block& block, int64_t batch) const {
+    if (mask.data || (visible.causal && block.key + block.keys > block.query + 1)) return true;
+    for (int64_t i = 0; visible.first.data && i < block.queries; ++i)
+      if (first_key(batch, block.query + i) > block.key) return true;
+    return false;
+  }
 };
 
 // Hands out pieces of one buffer. With a null base it only adds up their sizes.
@@ -74,18 +81,21 @@ struct Sizes {
   Widths<F> row;
   int64_t query_block, key_block;
 
-  Sizes(const View& q, const View& k, int64_t most_queries)
+  Sizes(const View& q, const View& k, int64_t most_queries,
+        int64_t most_keys = keys_per_block)
       : queries(q.shape[2]),
         keys(k.shape[2]),
         row(widths_for<F>(q.shape[3])),
-        query_block(even_block(queries, most_queries, block_rows)),
-        key_block(even_block(keys, keys_per_block, panel_width<F>)) {}
+        query_block(even_block(queries, most_queries, by_tiles<F> ? granule<F> : block_rows)),
+        key_block(even_block(keys, most_keys, panel_width<F>)) {}
 
-  int64_t row_units(int64_t tokens) const { return round_up(tokens, vector) * row.units; }
-  int64_t column_units(int64_t tokens) const { return round_up(tokens, vector) * row.features; }
+  int64_t row_units(int64_t tokens) const { return round_up(tokens, granule<F>) * row.units; }
+  int64_t column_units(int64_t tokens) const { return round_up(tokens, granule<F>) * row.features; }
   int64_t panel_units(int64_t tokens) const { return round_up(tokens, panel_width<F>) * row.units; }
-  Block block(int64_t query, int64_t key) const {
-    return {query, smaller(query_block, queries - query), key, smaller(key_block, keys - key)};
+  // Ends the block at the panel of keys that contains `key_end`, since products write whole tiles.
+  Block block(int64_t query, int64_t key, int64_t key_end) const {
+    const int64_t end = smaller(round_up(key_end, panel_width<F>), keys);
+    return {query, smaller(query_block, queries - query), key, smaller(key_block, end - key)};
   }
 };
 
@@ -93,7 +103,9 @@ struct Sizes {
 template <class Body>
 KERNEL_FN void visit_format(DType dtype, [[maybe_unused]] bool all_the_same, Body&& f) {
   if (dtype == DType::f64) return f(Plain<double>{});
-#ifdef __AVX512BF16__
+#if defined(__AMX_BF16__)
+  if (dtype == DType::bf16 && all_the_same) return f(Bf16Tiles{});
+#elif defined(__AVX512BF16__)
   if (dtype == DType::bf16 && all_the_same) return f(Bf16Pairs{});
 #endif
   f(Plain<float>{});
@@ -117,12 +129,14 @@ inline MaskRow mask_row(const View& mask, int64_t batch, int64_t head, int64_t q
 }
 
 // Fills bias (block.queries rows, or one; `width` values each) with the terms to add to scores, in
-// units of log 2. They are the mask, and -infinity for keys hidden by causality or padding.
+// units of log 2. They are the mask, and -infinity for keys hidden by causality or padding. Returns
+// the stride of rows: 0 for one.
 template <class Number>
-void fill_bias(Number* bias, int64_t width, const Problem& problem, const Block& block,
-               int64_t batch, int64_t head) {
+int64_t fill_bias(Number* bias, int64_t width, const Problem& problem, const Block& block,
+                  int64_t batch, int64_t head, int64_t padded_queries) {
   constexpr Number hidden = -Number(__builtin_inf());
-  const int64_t rows = problem.bias_per_query() ? round_up(block.queries, block_rows) : 1;
+  const bool per_query = problem.bias_per_query(block, batch);
+  const int64_t rows = per_query ? padded_queries : 1;
   for (int64_t i = 0; i < rows; ++i, bias += width) {
     const int64_t query = block.query + i;
     memset(bias, 0, sizeof(Number) * size_t(width));
@@ -134,12 +148,14 @@ void fill_bias(Number* bias, int64_t width, const Problem& problem, const Block&
       for (int64_t j = 0; j < block.keys; ++j)
         bias[j] = truth ? (bias[j] != 0 ? Number(0) : hidden) : in_log_2(bias[j]);
     }
-    const int64_t end =
-        problem.visible.causal ? smaller(block.keys, query + 1 - block.key) : block.keys;
+    const bool is_causal = problem.visible.causal && per_query;
+    const int64_t end = is_causal ? smaller(block.keys, query + 1 - block.key) : block.keys;
     for (int64_t j = end > 0 ? end : 0; j < width; ++j) bias[j] = hidden;
-    const int64_t begin = i < block.queries ? problem.first_key(batch, query) - block.key : 0;
+    const bool is_real = per_query && i < block.queries;
+    const int64_t begin = is_real ? problem.first_key(batch, query) - block.key : 0;
     for (int64_t j = 0; j < smaller(begin, width); ++j) bias[j] = hidden;
   }
+  return per_query ? width : 0;
 }
 
 // Fills keep (block.queries, width) with 0 for dropped probabilities and 1 / (1 - p) for kept ones.
@@ -147,10 +163,10 @@ void fill_bias(Number* bias, int64_t width, const Problem& problem, const Block&
 // blocks.
 template <class Number>
 void fill_keep(Number* keep, int64_t width, const Problem& problem, const Block& block,
-               int64_t batch, int64_t head) {
+               int64_t batch, int64_t head, int64_t padded_queries) {
   const uint32_t threshold = drop_threshold(problem.dropout);
   const Number kept = problem.dropout < 1 ? Number(1 / (1 - problem.dropout)) : Number(0);
-  for (int64_t i = 0; i < round_up(block.queries, block_rows); ++i) {
+  for (int64_t i = 0; i < padded_queries; ++i) {
     const int64_t row = (batch * problem.heads + head) * problem.queries + block.query + i;
     const int64_t first = row * problem.keys + block.key;
     for (int64_t j = 0; j < width; ++j)

@@ -20,6 +20,8 @@ namespace {
 using namespace tile;
 
 constexpr int64_t most_queries = 32;  // their scores fit the first-level cache
+template <class F>
+constexpr int64_t most_keys = by_tiles<F> ? 256 : keys_per_block;
 constexpr int score_rows = many_registers ? 8 : 4;
 
 // Computes scores (queries, width) = factor * queries keys^T + bias.
@@ -48,10 +50,11 @@ struct Forward {
   Packed<F> query, key, value;
   Unit *spare, *weights;
   Number *scores, *bias, *keep, *sums, *best, *total;
+  int64_t bias_stride = 0;
   Prefetch prefetch;
 
   Forward(Layout layout, int64_t* bytes, const Problem& problem, const View& q, const View& k)
-      : problem(problem), sizes(q, k, most_queries) {
+      : problem(problem), sizes(q, k, most_queries, most_keys<F>) {
     const int64_t block = (sizes.query_block + slack) * sizes.key_block;
     query.rows = layout.take<Unit>(sizes.row_units(sizes.query_block));
     key.panels = layout.take<Unit>(sizes.panel_units(sizes.keys));
@@ -59,7 +62,7 @@ struct Forward {
     spare = layout.take<Unit>(sizes.row_units(1));
     scores = layout.take<Number>(block);
     weights = layout.take<Unit>(block);
-    bias = layout.take<Number>(problem.bias_per_query() ? block : sizes.key_block);
+    bias = layout.take<Number>(problem.may_differ() ? block : sizes.key_block);
     keep = layout.take<Number>(problem.dropout > 0 ? block : 0);
     sums = layout.take<Number>((sizes.query_block + slack) * sizes.row.features);
     best = layout.take<Number>(sizes.query_block);
@@ -68,7 +71,11 @@ struct Forward {
   }
 
   void multiply_scores(const Block& block, int64_t width, Number factor) {
-    const int64_t bias_stride = problem.bias_per_query() ? width : 0;
+    if constexpr (by_tiles<F>)
+      return add_tiles(true, {scores, width, tile_side}, {query.rows, sizes.row.units},
+                       {key.panels + block.key * sizes.row.units, tile_side,
+                        tile_side * sizes.row.units},
+                       round_up(block.queries, tile_side), width, sizes.row.units);
     for (int64_t column = 0; column < width; column += panel_width<F>)
       with_vectors<panel_vectors>((width - column) / n, [&](auto columns) {
         for (int64_t row = 0; row < block.queries; row += score_rows)
@@ -82,9 +89,13 @@ struct Forward {
 
   // Turns one row of scores into weights relative to the best score so far. A better score scales
   // the row's earlier sums down.
-  void softmax_row(int64_t row, int64_t width) {
-    const Number* score = scores + row * width;
+  void softmax_row(int64_t row, int64_t width, Number factor) {
+    Number* score = scores + row * width;
     Unit* weight = weights + row * width / F::per_unit;
+    if (by_tiles<F>)
+      for (int64_t j = 0; j < width; j += n)
+        vector_at(score + j) =
+            vector_at(score + j) * factor + vector_at(bias + row * bias_stride + j);
     Vector<Number> most = vector_at(score);
     for (int64_t j = n; j < width; j += n) most = larger<Number>(vector_at(score + j), most);
     const Number now = largest_lane<Number>(most);
@@ -141,18 +152,19 @@ struct Forward {
   void run(int64_t batch, int64_t head, const View& out, const View& log_sum, const View& q,
            const View& k, const View& v, double scale) {
     prefetch_around(batch, head, out, q, k, v);
-    const int64_t padded_keys = round_up(sizes.keys, n);
+    const int64_t padded_keys = round_up(sizes.keys, granule<F>);
+    [[maybe_unused]] const Registers<F> registers;
     pack<F>(key, spare, head_rows(k, batch, head), sizes.row, 0, sizes.keys, padded_keys);
     pack<F>(value, spare, head_rows(v, batch, head), sizes.row, 0, sizes.keys, padded_keys);
     for (int64_t first = 0; first < sizes.queries; first += sizes.query_block) {
-      Block block = sizes.block(first, 0);
+      Block block = sizes.block(first, 0, sizes.keys);
       pack<F>(query, spare, head_rows(q, batch, head), sizes.row, first, block.queries,
-              round_up(round_up(block.queries, block_rows), n));
+              round_up(round_up(block.queries, block_rows), granule<F>));
       start_queries(block.queries);
       const int64_t end = problem.visible_end(first + block.queries);
       const int64_t begin = problem.visible_begin(batch, first, block.queries, panel_width<F>);
       for (int64_t at = begin; at < end; at += sizes.key_block) {
-        block = sizes.block(first, at);
+        block = sizes.block(first, at, end);
         add_keys(block, at == begin, batch, head, scale);
       }
       const int64_t element =
@@ -162,15 +174,23 @@ struct Forward {
   }
 
   void add_keys(const Block& block, bool is_first, int64_t batch, int64_t head, double scale) {
-    const int64_t width = round_up(block.keys, n);
-    fill_bias(bias, width, problem, block, batch, head);
-    if (problem.dropout > 0) fill_keep(keep, width, problem, block, batch, head);
-    multiply_scores(block, width, Number(scale * log2_e));
+    const int64_t width = round_up(block.keys, granule<F>);
+    const int64_t padded = round_up(block.queries, block_rows);
+    const Number factor = Number(scale * log2_e);
+    bias_stride = fill_bias(bias, width, problem, block, batch, head, padded);
+    if (problem.dropout > 0) fill_keep(keep, width, problem, block, batch, head, padded);
+    multiply_scores(block, width, factor);
     for (int64_t row = 0; row < block.queries; ++row) {
       prefetch.next_token();
-      softmax_row(row, width);
+      softmax_row(row, width, factor);
     }
-    add_product<F>(is_first, sums, {weights, width / F::per_unit, 1},
+    if constexpr (by_tiles<F>)
+      add_tiles(is_first, {sums, sizes.row.features, tile_side}, {weights, width / F::per_unit},
+                {value.columns + block.key / F::per_unit * sizes.row.features, sizes.row.features,
+                 tile_side},
+                round_up(block.queries, tile_side), sizes.row.features, width / F::per_unit);
+    else
+      add_product<F>(is_first, sums, {weights, width / F::per_unit, 1},
                    value.columns + block.key / F::per_unit * sizes.row.features, block.queries,
                    sizes.row.features, width / F::per_unit);
   }

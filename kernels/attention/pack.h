@@ -2,8 +2,8 @@
 // rows, padded with zeros to whole vectors, from any stride and floating dtype.
 #pragma once
 
-#include "kernels/products/tile.h"
 #include "kernels/numbers/convert.h"
+#include "kernels/products/amx.h"
 
 #include <string.h>
 
@@ -68,13 +68,14 @@ struct Widths {
   static constexpr int vector = lanes<typename F::Number>;
   int64_t features;  // values per row, whole vectors
   int64_t units;     // units per row, whole vectors
-  int64_t steps;     // units per row that are not padding
+  int64_t steps;     // units per row that are multiplied
 };
 template <class F>
 Widths<F> widths_for(int64_t features) {
   constexpr int n = Widths<F>::vector;
   const int64_t steps = (features + F::per_unit - 1) / F::per_unit;
-  return {round_up(features, n), round_up(steps, n), steps};
+  const int64_t units = round_up(steps, n);
+  return {round_up(features, granule<F>), units, by_tiles<F> ? units : steps};
 }
 
 // Destinations for packed tokens; nullptr if a layout is not wanted.
@@ -136,6 +137,20 @@ void pack(const Packed<F>& packed, typename F::Unit* spare, const HeadRows& sour
         F::interleave(packed.columns + (token + i) / F::per_unit * widths.features,
                       rows + i * widths.units, widths.units, widths.features);
   }
+}
+
+// Writes the transposed matrix (rows, columns), whose sizes are multiples of the vector.
+template <class T>
+void transpose_matrix(T* out, int64_t out_stride, const T* in, int64_t in_stride, int64_t rows,
+                      int64_t columns) {
+  constexpr int n = lanes<T>;
+  for (int64_t row = 0; row < rows; row += n)
+    for (int64_t column = 0; column < columns; column += n) {
+      Vector<T> square[n];
+      for (int i = 0; i < n; ++i) square[i] = vector_at(in + (row + i) * in_stride + column);
+      transpose<T>(square);
+      for (int i = 0; i < n; ++i) vector_at(out + (column + i) * out_stride + row) = square[i];
+    }
 }
 
 // Writes values (count, width) to the rows of a head, row i times scale(i).

@@ -16,6 +16,7 @@ void limit_library(const std::string& variant) {
   const dnnl_cpu_isa_t isa = variant == "portable" ? dnnl_cpu_isa_sse41
                              : variant == "avx2"   ? dnnl_cpu_isa_avx2
                              : variant == "avx512" ? dnnl_cpu_isa_avx512_core
+                             : variant == "amx"    ? dnnl_cpu_isa_avx512_core_amx
                                                    : dnnl_cpu_isa_avx512_core_bf16;
   check(dnnl_set_max_cpu_isa(isa) == dnnl_success,
         "CPU variant: oneDNN was used before its limit was set; got {}, want the limit first",

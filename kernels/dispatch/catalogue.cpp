@@ -12,6 +12,10 @@
 #ifdef __x86_64__
 #include <cpuid.h>
 #endif
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace booster::kernels {
 
@@ -26,6 +30,14 @@ VARIANT(avx512)
 VARIANT(avx512_bf16)
 #endif
 #undef VARIANT
+
+#ifdef __x86_64__
+namespace amx {
+#define DEVICE_KERNEL(...)
+#define KERNEL(name, ...) void name(__VA_ARGS__);
+#include "kernels/catalogue.def"
+}  // namespace amx
+#endif
 
 namespace {
 
@@ -51,6 +63,36 @@ bool runs_avx512() {
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 bool runs_avx512_bf16() { return runs_avx512() && __builtin_cpu_supports("avx512bf16"); }
+
+// Asks Linux to save tile registers, which it then does for all threads. It may refuse.
+bool may_use_tiles() {
+#ifdef __linux__
+  constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM
+  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+#else
+  return false;
+#endif
+}
+bool runs_amx() {
+  static const bool runs = [] {
+    constexpr unsigned tile_bf16 = 1u << 22, tile = 1u << 24;
+    unsigned eax, ebx, ecx, edx;
+    const bool has_tiles = __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (edx & tile_bf16) &&
+                           (edx & tile);
+    return runs_avx512_bf16() && has_tiles && may_use_tiles();
+  }();
+  return runs;
+}
+
+const Table& amx_table() {
+  static const Table table = [] {
+    Table changed = avx512_bf16::table;
+    changed.attention.function = amx::attention;
+    changed.attention_backward.function = amx::attention_backward;
+    return changed;
+  }();
+  return table;
+}
 #endif
 
 const std::vector<Variant>& all_variants() {
@@ -61,6 +103,7 @@ const std::vector<Variant>& all_variants() {
       {"avx2", &avx2::table, runs_avx2},
       {"avx512", &avx512::table, runs_avx512},
       {"avx512_bf16", &avx512_bf16::table, runs_avx512_bf16},
+      {"amx", &amx_table(), runs_amx},
 #endif
   };
   return variants;

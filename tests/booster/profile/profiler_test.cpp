@@ -210,7 +210,7 @@ TEST_CASE("precision auto is bf16 where it is native, else fp32, and says why") 
   const std::string before = kernels::cpu_variant();
   for (const auto& variant : kernels::cpu_variants()) {
     kernels::force_cpu_variant(variant);
-    const bool native = variant == "avx512_bf16";
+    const bool native = variant == "avx512_bf16" || variant == "amx";
     CHECK(auto_precision().name == (native ? "bf16" : "fp32"));
     CHECK(auto_precision().reason.find(variant) != std::string::npos);
     CHECK(Booster({.mixed_precision = "auto"}).precision().name() ==
