@@ -2,7 +2,7 @@
 //
 // `on` returns the table of the device. For the CPU that is the best variant that this processor
 // supports (chosen once, at first use). The environment variable BOOSTER_CPU_VARIANT may name a
-// lower one (portable, avx2, avx512, avx512_bf16). Thread-safe.
+// lower one (portable, avx2, avx512, avx512_bf16, amx). Thread-safe.
 #pragma once
 
 #include "kernels/arguments/fp8.h"

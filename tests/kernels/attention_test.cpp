@@ -1,5 +1,6 @@
 // Attention and its gradients against a plain loop in double precision, on every CPU variant.
 #include "platform/threads.h"
+#include "tests/draws.h"
 #include "tests/kernels/everywhere.h"
 
 #include <algorithm>
@@ -266,6 +267,55 @@ TEST_CASE("a causal query sees no key before its first one") {
                     .dropout = tokens == 70 ? 0.25 : 0,
                     .first = first});
     }
+}
+
+// Draws sizes, causality, first keys, dropout and masks. Sizes meet the edges of tiles and blocks.
+Case drawn_case(unsigned seed) {
+  std::mt19937 random(seed);
+  const auto up_to = [&](int64_t n) { return int64_t(random() % unsigned(n)); };
+  Case c{.dtype = floating_dtypes[random() % 4], .batch = 1 + up_to(2), .heads = 1 + up_to(3)};
+  if (random() % 2) c.dtype = DType::bf16;
+  const int64_t head_sizes[] = {64, 128, 1 + up_to(160)};
+  c.size = head_sizes[random() % 3];
+  c.causal = random() % 2;
+  c.queries = 1 + up_to(random() % 4 ? 80 : 420);
+  c.keys = c.causal ? c.queries : 1 + up_to(random() % 4 ? 80 : 420);
+  if (random() % 4 == 0) c.dropout = 0.3;
+  if (c.causal && random() % 2)
+    for (int64_t i = 0; i < c.batch * c.queries; ++i)
+      c.first.push_back(up_to(i % c.queries + 1));
+  if (random() % 4 == 0) c.mask = normal_numbers(c.queries * c.keys, 1, seed);
+  return c;
+}
+
+TEST_CASE("attention of drawn sizes and visible keys equals the plain loop on every variant") {
+  for (const unsigned seed : testing::draws(330)) {
+    CAPTURE(seed);
+    check_case(drawn_case(seed));
+  }
+}
+
+TEST_CASE("attention by tile registers equals that by vectors, also between products of oneDNN") {
+  const auto variants = kernels::cpu_variants();
+  if (variants.back() != "amx") {
+    MESSAGE("skipped: no AMX here, or the kernel grants no tile registers");
+    return;
+  }
+  const Case c{.dtype = DType::bf16, .queries = 150, .keys = 150, .size = 64, .causal = true};
+  const Inputs in(c);
+  const Plain a = random(DType::bf16, {256, 256}, {256, 1}, 1), product(a), again(a);
+  kernels::force_cpu_variant("avx512_bf16");
+  const Result want = run_kernels(c, in);
+  kernels::force_cpu_variant("amx");
+  kernels::on({}).matmul(product.view(), a.view(), a.view(), 0);
+  const Result got = run_kernels(c, in);
+  kernels::on({}).matmul(again.view(), a.view(), a.view(), 0);
+  CHECK(*again.bytes == *product.bytes);
+  CHECK(run_kernels(c, in) == got);
+  CHECK(difference(got.out, want.out) < 8e-3);
+  CHECK(difference(got.dq, want.dq) < 8e-3);
+  CHECK(difference(got.dk, want.dk) < 8e-3);
+  CHECK(difference(got.dv, want.dv) < 8e-3);
 }
 
 TEST_CASE("a mask hides keys, added or boolean") {
