@@ -42,8 +42,8 @@ __device__ void write_group(void* run, ElementGroup group, const T (&from)[size]
 // Loads elements of a dtype that is known at run time, in the compute type.
 template <class C, int size>
 __device__ void load_group(C (&to)[size], const void* run, DType dtype, ElementGroup group) {
-  visit_floating(dtype, [&](auto* type) {
-    __typeof__(*type) element[size] = {};
+  visit_floating(dtype, [&]<class T>(T*) {
+    T element[size] = {};
     read_group(element, run, group);
 #pragma unroll
     for (int i = 0; i < size; ++i) to[i] = load<C>(element + i);
@@ -51,8 +51,8 @@ __device__ void load_group(C (&to)[size], const void* run, DType dtype, ElementG
 }
 template <class C, int size>
 __device__ void store_group(void* run, DType dtype, ElementGroup group, const C (&from)[size]) {
-  visit_floating(dtype, [&](auto* type) {
-    __typeof__(*type) element[size];
+  visit_floating(dtype, [&]<class T>(T*) {
+    T element[size];
 #pragma unroll
     for (int i = 0; i < size; ++i) store(element + i, from[i]);
     write_group(run, group, element);

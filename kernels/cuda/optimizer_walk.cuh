@@ -69,8 +69,7 @@ class Fetched {
       fetch<uint64_t>();
   }
   __device__ void convert_to(C (&to)[size]) const {
-    visit_floating(dtype_, [&](auto* type) {
-      using T = __typeof__(*type);
+    visit_floating(dtype_, [&]<class T>(T*) {
 #pragma unroll
       for (int i = 0; i < size; ++i) {
         if constexpr (sizeof(T) <= sizeof(C)) {

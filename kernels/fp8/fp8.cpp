@@ -109,8 +109,7 @@ void fp8_amax(View x, float* amax) {
   const Workspace<uint32_t> magnitudes(chunks_of(n) + 1);
   uint32_t* largest_of = magnitudes.data();
   for_each_block(chunks_of(n), [=] ON_DEVICE(int64_t block) {
-    visit_input(x.dtype, [&](auto* type) {
-      using T = __typeof__(*type);
+    visit_input(x.dtype, [&]<class T>(T*) {
       auto* p = static_cast<T*>(x.data) + block * chunk;
       const uint32_t bits = largest_of_run<uint32_t, false>(
           p, size_of_chunk(n, block),

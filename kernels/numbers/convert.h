@@ -146,7 +146,7 @@ KERNEL_FN void visit_compute(DType dtype, F&& f) {
 template <class C>
 KERNEL_FN C load_any(const void* run, DType dtype, int64_t i) {
   C x = C(0);
-  visit(dtype, [&](auto* type) { x = load<C>(static_cast<const __typeof__(*type)*>(run) + i); });
+  visit(dtype, [&]<class T>(T*) { x = load<C>(static_cast<const T*>(run) + i); });
   return x;
 }
 template <class C>

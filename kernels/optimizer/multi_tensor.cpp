@@ -136,8 +136,8 @@ void multi_unscale(MultiTensor grads, const float* inverse_scale, float* found_i
   const Gradients cut(grads.spans, grads.count);
   for_each_block<chunks_at_once>(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
     const float factor = inverse_scale ? *inverse_scale : 1.0f;
-    visit_chunk(chunks, chunk, [&](auto* x, int64_t n) {
-      using C = ComputeOf<__typeof__(*x)>;
+    visit_chunk(chunks, chunk, [&]<class T>(T* x, int64_t n) {
+      using C = ComputeOf<T>;
       const auto largest =
           factor == 1 ? largest_bits<false, C>(x, n, C(1)) : largest_bits<true, C>(x, n, C(factor));
       if (!is_finite_bits(largest) && first_lane()) store_flag(found_inf, 1.0f);
@@ -149,8 +149,8 @@ void multi_check(MultiTensor grads, const float* inverse_scale, float* found_inf
   const Gradients cut(grads.spans, grads.count);
   for_each_block<chunks_at_once>(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
     const float factor = inverse_scale ? *inverse_scale : 1.0f;
-    visit_chunk(chunks, chunk, [&](auto* x, int64_t n) {
-      using C = ComputeOf<__typeof__(*x)>;
+    visit_chunk(chunks, chunk, [&]<class T>(T* x, int64_t n) {
+      using C = ComputeOf<T>;
       const auto largest = largest_bits<false, C>(x, n, C(1));
       const bool finite = is_finite_bits(largest) &&
                           is_finite_bits(magnitude_bits(from_magnitude(largest) * C(factor)));
@@ -180,8 +180,8 @@ void multi_norm(MultiTensor grads, double power, double* norm) {
 void multi_scale(MultiTensor grads, const double* factor) {
   const Gradients cut(grads.spans, grads.count);
   for_each_block<chunks_at_once>(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
-    visit_chunk(chunks, chunk, [&](auto* x, int64_t n) {
-      using C = ComputeOf<__typeof__(*x)>;
+    visit_chunk(chunks, chunk, [&]<class T>(T* x, int64_t n) {
+      using C = ComputeOf<T>;
       const C by = C(*factor);
       change_run(x, n, [=](auto& element) { store(&element, load<C>(&element) * by); });
     });
@@ -191,8 +191,8 @@ void multi_scale(MultiTensor grads, const double* factor) {
 void multi_clamp(MultiTensor grads, double limit) {
   const Gradients cut(grads.spans, grads.count);
   for_each_block<chunks_at_once>(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
-    visit_chunk(chunks, chunk, [&](auto* x, int64_t n) {
-      using C = ComputeOf<__typeof__(*x)>;
+    visit_chunk(chunks, chunk, [&]<class T>(T* x, int64_t n) {
+      using C = ComputeOf<T>;
       const C high = C(limit), low = -high;
       change_run(x, n, [=](auto& element) {
         const C value = load<C>(&element);

@@ -33,8 +33,7 @@ void step_all(const OptimizerSlots& slots, const Step* step, const StepControl& 
   const Parameters cut(slots.slots, slots.count);
   for_each_block<chunks_at_once>(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
     if (must_skip(control)) return;
-    visit_part(chunks, chunk, [&](const OptimizerSlot& slot, const TensorPart& part, auto* type) {
-      using C = __typeof__(*type + 0);
+    visit_part(chunks, chunk, [&]<class C>(const OptimizerSlot& slot, const TensorPart& part, C*) {
       const GradientFactor<C> factor(control, step->maximize);
       const Update<C> update = once_per_block<Update<C>>([&] { return Update<C>(*step, slot); });
       update_values<UpdatePass::step, states, C>(slot, part, [=](C& p, C g, C& a, C& b, C& c) {
@@ -113,8 +112,7 @@ void lamb_moments(OptimizerSlots slots, const LambStep* step, const double* grad
   double* terms = sums.data();
   for_each_block<chunks_at_once>(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
     if (must_skip(control)) return;
-    visit_part(chunks, chunk, [&](const OptimizerSlot& slot, const TensorPart& part, auto* type) {
-      using C = __typeof__(*type + 0);
+    visit_part(chunks, chunk, [&]<class C>(const OptimizerSlot& slot, const TensorPart& part, C*) {
       const LambUpdate<C> lamb = once_per_block<LambUpdate<C>>(
           [&] { return LambUpdate<C>(*step, slot, lamb_divisor(*step, grad_norm, control)); });
       update_moments(slot, part, GradientFactor<C>(control, false), lamb, terms + 2 * chunk);
@@ -128,8 +126,7 @@ void lamb_apply(OptimizerSlots slots, const LambStep* step, const double* grad_n
   const Parameters cut(slots.slots, slots.count);
   for_each_block<chunks_at_once>(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
     if (must_skip(control)) return;
-    visit_part(chunks, chunk, [&](const OptimizerSlot& slot, const TensorPart& part, auto* type) {
-      using C = __typeof__(*type + 0);
+    visit_part(chunks, chunk, [&]<class C>(const OptimizerSlot& slot, const TensorPart& part, C*) {
       const LambUpdate<C> lamb = once_per_block<LambUpdate<C>>(
           [&] { return LambUpdate<C>(*step, slot, lamb_divisor(*step, grad_norm, control)); });
       const double* both = squares + 2 * part.tensor;

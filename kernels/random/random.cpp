@@ -167,8 +167,7 @@ double largest_up_to(double limit, bool is_below) {
 // Draws values in [low, high), even after rounding to the result's dtype; only low if that has no
 // such number.
 void uniform(View out, double low, double high, RandomPosition position) {
-  visit_floating(out.dtype, [&](auto* type) {
-    using T = __typeof__(*type);
+  visit_floating(out.dtype, [&]<class T>(T*) {
     using C = ComputeOf<T>;
     const double least = -largest_up_to<T>(-low, false), most = largest_up_to<T>(high, true);
     generate(out, position,

@@ -285,17 +285,11 @@ void backward(const BatchNormBackward& norm) {
 }  // namespace
 
 void batch_norm_channels_last(const BatchNorm& norm) {
-  visit_floating(norm.x.dtype, [&](auto* type) {
-    using T = __typeof__(*type);
-    forward<T, ComputeOf<T>>(norm);
-  });
+  visit_floating(norm.x.dtype, [&]<class T>(T*) { forward<T, ComputeOf<T>>(norm); });
 }
 
 void batch_norm_channels_last(const BatchNormBackward& norm) {
-  visit_floating(norm.x.dtype, [&](auto* type) {
-    using T = __typeof__(*type);
-    backward<T, ComputeOf<T>>(norm);
-  });
+  visit_floating(norm.x.dtype, [&]<class T>(T*) { backward<T, ComputeOf<T>>(norm); });
 }
 
 }  // namespace booster::kernels::BOOSTER_VARIANT

@@ -161,8 +161,7 @@ void attention_backward(View dq, View dk, View dv, View g, View q, View k, View 
   const AttentionTensors tensors = {q, k, v, out, log_sum, mask, g, dq, dk, dv};
   if (fits_tiles(tensors))
     return tile_attention_backward(tensors, scale, visible.causal, dropout, position);
-  visit_compute(q.dtype, [&](auto* compute) {
-    using C = __typeof__(*compute + 0);
+  visit_compute(q.dtype, [&]<class C>(C*) {
     backward(tensors, Scores<C>(tensors, scale, visible.causal, dropout, position));
   });
 }

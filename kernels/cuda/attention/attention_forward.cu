@@ -118,8 +118,7 @@ void attention(View out, View log_sum, View q, View k, View v, View mask, double
                VisibleKeys visible, double dropout, RandomPosition position) {
   const AttentionTensors tensors = {q, k, v, out, log_sum, mask};
   if (fits_tiles(tensors)) return tile_attention(tensors, scale, visible.causal, dropout, position);
-  visit_compute(q.dtype, [&](auto* compute) {
-    using C = __typeof__(*compute + 0);
+  visit_compute(q.dtype, [&]<class C>(C*) {
     forward(tensors, Scores<C>(tensors, scale, visible.causal, dropout, position));
   });
 }

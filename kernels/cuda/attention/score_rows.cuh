@@ -131,8 +131,8 @@ __device__ void add_mask(C (&score)[quad], const ScoreMask& mask, const ScoreRow
   const int64_t first = row.batch * mask.strides[0] + row.head * mask.strides[1] +
                         row.query * mask.strides[2] + group.first * mask.strides[3];
   C term[quad] = {};
-  visit(mask.dtype, [&](auto* type) {
-    const auto* p = static_cast<const __typeof__(*type)*>(mask.data) + first;
+  visit(mask.dtype, [&]<class T>(T*) {
+    const auto* p = static_cast<const T*>(mask.data) + first;
 #pragma unroll
     for (int i = 0; i < quad; ++i)
       if (i < group.count) term[i] = load<C>(p + i * mask.strides[3]);

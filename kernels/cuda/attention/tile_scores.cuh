@@ -234,8 +234,8 @@ __device__ float finish_scores(float (&scores)[fragments][4], const Call& call,
     if (call.mask.dtype == DType::boolean)
       add_terms<across, bool>(scores, factor, call, at);
     else
-      visit_floating(call.mask.dtype, [&](auto* type) {
-        add_terms<across, __typeof__(*type)>(scores, factor, call, at);
+      visit_floating(call.mask.dtype, [&]<class T>(T*) {
+        add_terms<across, T>(scores, factor, call, at);
       });
     factor = 1;
   } else if (!(factor > 0)) {  // it would invert the order of scores, or hide none

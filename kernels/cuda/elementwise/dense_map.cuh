@@ -71,8 +71,7 @@ __device__ inline void load_quads(float (*x)[quad], const char* const* p, DType 
         for (int i = 0; i < quad; ++i) x[turn][i] = load_any<float>(p[turn], dtype, 0);
     return;
   }
-  visit_quad(dtype, [&](auto* type) {
-    using T = __typeof__(*type);
+  visit_quad(dtype, [&]<class T>(T*) {
 #pragma unroll
     for (int turn = 0; turn < quads_per_thread; ++turn) {
       if (!p[turn]) continue;
@@ -84,8 +83,7 @@ __device__ inline void load_quads(float (*x)[quad], const char* const* p, DType 
 }
 
 __device__ inline void store_quads(const char* const* p, DType dtype, const float (*x)[quad]) {
-  visit_quad(dtype, [&](auto* type) {
-    using T = __typeof__(*type);
+  visit_quad(dtype, [&]<class T>(T*) {
 #pragma unroll
     for (int turn = 0; turn < quads_per_thread; ++turn) {
       if (!p[turn]) continue;

@@ -82,8 +82,7 @@ __device__ inline void turn_tile(const Turn& turn, int64_t block) {
   const int64_t left_to = walk.shape[turn.to] - first_to;
   const int64_t left_from = walk.shape[turn.from] - first_from;
   const int row_of_tile = (1 << turn.from_bits) + 1, thread = static_cast<int>(threadIdx.x);
-  visit_quad(walk.dtypes[1], [&](auto* type) {
-    using T = __typeof__(*type);
+  visit_quad(walk.dtypes[1], [&]<class T>(T*) {
     const int64_t step = walk.strides[1][turn.to];
     const char* p = in + first_to * step + first_from * int64_t(sizeof(T));
     T element[each] = {};
@@ -101,8 +100,7 @@ __device__ inline void turn_tile(const Turn& turn, int64_t block) {
     }
   });
   __syncthreads();
-  visit_quad(walk.dtypes[0], [&](auto* type) {
-    using T = __typeof__(*type);
+  visit_quad(walk.dtypes[0], [&]<class T>(T*) {
     const int64_t step = walk.strides[0][turn.from];
     char* p = out + first_from * step + first_to * int64_t(sizeof(T));
 #pragma unroll

@@ -62,8 +62,7 @@ void select_slices(const View& out, const View& bad_index, const View& x, const 
   const int64_t* bad = find_bad_index(bad_index, index, slices.extent);
   const int64_t bytes = slices.inner * size_of(x.dtype);
   const auto address = [](const View& view) { return reinterpret_cast<uint64_t>(view.data); };
-  visit_word(word_size(bytes | address(out) | address(x)), [&](auto* word) {
-    using Word = __typeof__(*word);
+  visit_word(word_size(bytes | address(out) | address(x)), [&]<class Word>(Word*) {
     select_words<Word>(out, bad, x, index, slices, bytes / static_cast<int64_t>(sizeof(Word)));
   });
 }
@@ -93,7 +92,7 @@ void index_select(View out, View bad_index, View x, View index, int dim) {
 void gather(View out, View bad_index, View x, View index, int dim) {
   const int64_t* bad = find_bad_index(bad_index, index, slices_of(x, dim).extent);
   visit_word(size_of(x.dtype),
-             [&](auto* word) { gather_words<__typeof__(*word)>(out, bad, x, index, dim); });
+             [&]<class Word>(Word*) { gather_words<Word>(out, bad, x, index, dim); });
 }
 
 }  // namespace booster::kernels::BOOSTER_VARIANT

@@ -27,8 +27,8 @@ void scatter(View out, View src, View index, int dim) {
   const Workspace<int64_t> targets(n);
   write_targets(out, index, dim, targets.data());
   const SortedPositions order(targets.data(), n, out.size());
-  visit_word(size_of(out.dtype), [&](auto* word) {
-    write_last<__typeof__(*word)>(out, src, targets.data(), order.data(), n);
+  visit_word(size_of(out.dtype), [&]<class Word>(Word*) {
+    write_last<Word>(out, src, targets.data(), order.data(), n);
   });
 }
 

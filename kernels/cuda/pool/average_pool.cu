@@ -70,8 +70,7 @@ void average(const View& y, const View& x, const Windows& windows) {
     const int64_t i = quotient(item, lanes);
     const Place at = place_of(windows.out, i);
     const Range rows = windows.range(0, at.row), columns = windows.range(1, at.column);
-    visit_floating(x.dtype, [&](auto* type) {
-      using T = __typeof__(*type);
+    visit_floating(x.dtype, [&]<class T>(T*) {
       using C = ComputeOf<T>;
       const T* from = static_cast<const T*>(x.data) + at.plane * windows.in.size();
       C sum = sum_of_window<C>(from, windows.in, rows, columns, item - i * lanes, lanes);
@@ -86,8 +85,7 @@ void spread(const View& dx, const View& g, const Windows& windows) {
     const Place at = place_of(windows.in, i);
     const Range rows = windows.containing(0, at.row);
     const Range columns = windows.containing(1, at.column);
-    visit_floating(g.dtype, [&](auto* type) {
-      using T = __typeof__(*type);
+    visit_floating(g.dtype, [&]<class T>(T*) {
       using C = ComputeOf<T>;
       const T* from = static_cast<const T*>(g.data) + at.plane * windows.out.size();
       C sum = 0;

@@ -96,8 +96,7 @@ void add_from_sources(const View& dx, const View& g, const int64_t* index, const
     const Range* source = sources + at.plane * Lines::lines(in);
     const Range rows = source[at.row], columns = source[in.height + at.column];
     const int64_t offset = at.row * in.width + at.column;
-    visit_floating(g.dtype, [&](auto* type) {
-      using T = __typeof__(*type);
+    visit_floating(g.dtype, [&]<class T>(T*) {
       using C = ComputeOf<T>;
       C sum = 0;
       for (int64_t row = rows.begin; row < rows.end; ++row)
@@ -119,8 +118,7 @@ void max_pool2d(View y, View index, View x, Window2d window) {
     const Place at = place_of(out, i);
     const Range rows = range_of(window, 0, at.row, in.height);
     const Range columns = range_of(window, 1, at.column, in.width);
-    visit_floating(x.dtype, [&](auto* type) {
-      using T = __typeof__(*type);
+    visit_floating(x.dtype, [&]<class T>(T*) {
       using C = ComputeOf<T>;
       const T* from = static_cast<const T*>(x.data) + at.plane * in.size();
       const int64_t best = largest_of<C>(from, in, window, rows, columns);

@@ -176,8 +176,7 @@ void conv2d(View y, View x, View weight, View bias, Window2d window) {
   if (is_patchwise(weight, window)) return patch_convolution(y, x, weight, bias, window);
   if (library_convolution(ConvolutionPass::forward, x, weight, y, bias, window)) return;
   const Shape s = shape_of(x, weight, y, window);
-  visit_compute(x.dtype, [&](auto* compute) {
-    using C = __typeof__(*compute + 0);
+  visit_compute(x.dtype, [&]<class C>(C*) {
     tile_product<C>(
         {s.images * s.groups, s.features, s.out_height * s.out_width, s.channels * s.taps()},
         Filters<C>{weight, s}, Patches<C>{x, s}, Output<C>{y, bias, s});
@@ -188,8 +187,7 @@ void conv2d_backward_input(View dx, View g, View weight, Window2d window) {
   if (is_patchwise(weight, window)) return patch_convolution_input(dx, g, weight, window);
   if (library_convolution(ConvolutionPass::input, dx, weight, g, {}, window)) return;
   const Shape s = shape_of(dx, weight, g, window);
-  visit_compute(g.dtype, [&](auto* compute) {
-    using C = __typeof__(*compute + 0);
+  visit_compute(g.dtype, [&]<class C>(C*) {
     tile_product<C>({s.images * s.groups, s.channels, s.height * s.width, s.features * s.taps()},
                     TurnedFilters<C>{weight, s}, Meetings<C>{g, s}, InputGradient<C>{dx, s});
   });
@@ -199,8 +197,7 @@ void conv2d_backward_weight(View dweight, View dbias, View g, View x, Window2d w
   if (is_patchwise(dweight, window)) return patch_convolution_weight(dweight, dbias, g, x, window);
   const Shape s = shape_of(x, dweight, g, window);
   const bool is_done = library_convolution(ConvolutionPass::weight, x, dweight, g, {}, window);
-  visit_compute(g.dtype, [&](auto* compute) {
-    using C = __typeof__(*compute + 0);
+  visit_compute(g.dtype, [&]<class C>(C*) {
     if (!is_done)
       tile_product<C>(
           {s.groups, s.features, s.channels * s.taps(), s.images * s.out_height * s.out_width},

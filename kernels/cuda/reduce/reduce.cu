@@ -96,8 +96,8 @@ struct TensorRun {
   __device__ typename Fold::Value operator()(const Fold& fold, int64_t output, int64_t i,
                                              int64_t end, int64_t step) const {
     auto value = fold.identity();
-    visit_computed_in<C>(dtype, [&](auto* type) {
-      const auto* p = static_cast<const __typeof__(*type)*>(data) + kept.offset(output);
+    visit_computed_in<C>(dtype, [&]<class T>(T*) {
+      const auto* p = static_cast<const T*>(data) + kept.offset(output);
       if constexpr (has_quads)
         if (is_dense) return void(value = fold_quads(fold, p, i, end, step));
       value = fold_elements(fold, p, i, end, step);

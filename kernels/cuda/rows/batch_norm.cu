@@ -97,14 +97,13 @@ void batch_norm(View y, View mean, View rstd, View x, View gamma, View beta, Vie
                 View running_var, bool training, double momentum, double eps) {
   const Planes planes(x, 0);
   if (planes.channels == 0) return;
-  visit_teams(x.dtype, planes.size, [&](auto* compute, auto* team) {
-    using C = __typeof__(*compute);
+  visit_teams(x.dtype, planes.size, [&]<class C, class Team>(C*, Team*) {
     const Workspace<Mean<C>> means(planes.channels);
     const Workspace<C> rstds(planes.channels);
     const ChannelStatistics<C> statistics = {means.data(), rstds.data(), mean, rstd, eps};
     const Running running = {running_mean, running_var, momentum};
     if (training)
-      measure_channels<C, __typeof__(*team)>(statistics, running, x, planes);
+      measure_channels<C, Team>(statistics, running, x, planes);
     else
       take_running(statistics, running, planes.channels);
     const Normalize<C> normalize = {planes, means.data(), rstds.data(), gamma, beta};
@@ -117,10 +116,9 @@ void batch_norm_backward(View dx, View dgamma, View dbeta, View g, View x, View 
   const Planes planes(x, 0);
   const int64_t channels = planes.channels, count = x.shape[0] * planes.size;
   const PlaneInputs in = {g, x, mean, rstd};
-  visit_teams(x.dtype, planes.size, [&](auto* compute, auto* team) {
-    using C = __typeof__(*compute);
+  visit_teams(x.dtype, planes.size, [&]<class C, class Team>(C*, Team*) {
     const Workspace<C> sums(2 * planes.count), totals(2 * channels);
-    parameter_gradients_of_planes<C, __typeof__(*team)>(sums.data(), in, planes);
+    parameter_gradients_of_planes<C, Team>(sums.data(), in, planes);
     sum_samples(totals.data(), sums.data(), planes);
     const Workspace<SetGradient<C>> sets(channels);
     gradients_of_channels(sets.data(), dgamma, dbeta, totals.data(), in, gamma, channels,

@@ -80,22 +80,20 @@ struct GeluBackward {
 }  // namespace
 
 void bias_gelu(View y, View x, View bias, bool tanh_form) {
-  visit_compute(x.dtype, [&](auto* compute) {
-    gelu_of_rows<__typeof__(*compute)>({y, x, bias, {}, {}, x.columns(), tanh_form}, x.rows());
+  visit_compute(x.dtype, [&]<class C>(C*) {
+    gelu_of_rows<C>({y, x, bias, {}, {}, x.columns(), tanh_form}, x.rows());
   });
 }
 
 void bias_gelu_backward(View dx, View dbias, View g, View x, View bias, bool tanh_form) {
-  visit_compute(x.dtype, [&](auto* compute) {
-    using C = __typeof__(*compute);
+  visit_compute(x.dtype, [&]<class C>(C*) {
     sum_over_rows<C, 1>({dbias}, x.rows(), x.columns(),
                         GeluBackward<C>{{{}, x, bias, g, dx, x.columns(), tanh_form}});
   });
 }
 
 void column_sums(View out, View x) {
-  visit_compute(x.dtype, [&](auto* compute) {
-    using C = __typeof__(*compute);
+  visit_compute(x.dtype, [&]<class C>(C*) {
     sum_over_rows<C, 1>({out}, x.rows(), x.columns(), AddElements<C>{x, x.columns()});
   });
 }

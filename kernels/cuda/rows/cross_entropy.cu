@@ -163,8 +163,7 @@ void cross_entropy(View loss, View log_sum, View factor, View bad_target, View l
   const int64_t rows = logits.shape[0];
   find_first(bad_target.as<int64_t>(), rows,
              BadTarget{target.as<const int64_t>(), ignore_index, classes});
-  visit_teams(logits.dtype, logits.shape[1], [&](auto* compute, auto* team) {
-    using C = __typeof__(*compute);
+  visit_teams(logits.dtype, logits.shape[1], [&]<class C, class Team>(C*, Team*) {
     const Workspace<C> sums(2);
     Loss<C> of = loss_of(logits, log_sum, target, weight, smoothing, ignore_index, first_class,
                          classes, sums);
@@ -172,20 +171,19 @@ void cross_entropy(View loss, View log_sum, View factor, View bad_target, View l
     of.loss = loss;
     of.factor = factor;
     sum_weights(sums.data(), of, classes);
-    loss_of_rows<C, __typeof__(*team)>(of, rows);
+    loss_of_rows<C, Team>(of, rows);
   });
 }
 
 void cross_entropy_backward(View dlogits, View scale, View logits, View log_sum, View target,
                             View weight, double smoothing, int64_t ignore_index,
                             int64_t first_class, int64_t classes) {
-  visit_teams(logits.dtype, logits.shape[1], [&](auto* compute, auto* team) {
-    using C = __typeof__(*compute);
+  visit_teams(logits.dtype, logits.shape[1], [&]<class C, class Team>(C*, Team*) {
     const Workspace<C> sums(2);
     const Loss<C> of = loss_of(logits, log_sum, target, weight, smoothing, ignore_index,
                                first_class, classes, sums);
     sum_weights(sums.data(), of, classes);
-    slope_of_rows<C, __typeof__(*team)>(dlogits, scale, scale.strides[0], of, logits.shape[0]);
+    slope_of_rows<C, Team>(dlogits, scale, scale.strides[0], of, logits.shape[0]);
   });
 }
 

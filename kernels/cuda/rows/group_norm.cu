@@ -47,13 +47,12 @@ void group_norm(View y, View mean, View rstd, View x, View gamma, View beta, int
                 double eps) {
   const Planes planes(x, groups);
   const int64_t rows = x.shape[0] * groups, columns = planes.of_group * planes.size;
-  visit_teams(x.dtype, columns, [&](auto* compute, auto* team) {
-    using C = __typeof__(*compute);
+  visit_teams(x.dtype, columns, [&]<class C, class Team>(C*, Team*) {
     const Workspace<C> space(2 * rows);
     C* rstds = space.data() + rows;
     const Workspace<Mean<C>> means(rows);
     const Origins<C> origins = {x, rows, columns};
-    moments_of_rows<C, __typeof__(*team)>(space.data(), rstds, origins, rows);
+    moments_of_rows<C, Team>(space.data(), rstds, origins, rows);
     finish_statistics(means.data(), rstds, space.data(), origins, mean, rstd, eps);
     const Normalize<C> normalize = {planes, means.data(), rstds, gamma, beta};
     map_planes(PlaneMap<C, 1, Normalize<C>>{y, {x}, planes, normalize});
@@ -65,10 +64,9 @@ void group_norm_backward(View dx, View dgamma, View dbeta, View g, View x, View 
   const Planes planes(x, groups);
   const int64_t channels = planes.channels;
   const PlaneInputs in = {g, x, mean, rstd};
-  visit_teams(x.dtype, planes.size, [&](auto* compute, auto* team) {
-    using C = __typeof__(*compute);
+  visit_teams(x.dtype, planes.size, [&]<class C, class Team>(C*, Team*) {
     const Workspace<C> sums(2 * planes.count), totals(2 * channels);
-    parameter_gradients_of_planes<C, __typeof__(*team)>(sums.data(), in, planes);
+    parameter_gradients_of_planes<C, Team>(sums.data(), in, planes);
     if (const SumOutputs<2> to = {dgamma, dbeta}; to.any()) {
       sum_samples(totals.data(), sums.data(), planes);
       add_parts<C>(to, totals.data(), 1, channels);

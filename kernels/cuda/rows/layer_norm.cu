@@ -15,10 +15,10 @@ struct Normalization {
 // Rounds numbers as storing them in this dtype would.
 template <class C, int n>
 __device__ void round_to(DType dtype, C (&value)[n]) {
-  visit_floating(dtype, [&](auto* type) {
+  visit_floating(dtype, [&]<class T>(T*) {
 #pragma unroll
     for (int e = 0; e < n; ++e) {
-      __typeof__(*type) rounded;
+      T rounded;
       store(&rounded, value[e]);
       value[e] = load<C>(&rounded);
     }
@@ -91,8 +91,8 @@ void normalize_rows(Normalization norm, int64_t rows) {
 void residual_layer_norm(View sum, View y, View mean, View rstd, View x, View branch, View gamma,
                          View beta, double eps) {
   const Normalization norm = {y, mean, rstd, x, branch, sum, gamma, beta, x.columns(), eps};
-  visit_teams(x.dtype, x.columns(), [&](auto* compute, auto* team) {
-    normalize_rows<__typeof__(*compute), __typeof__(*team)>(norm, x.rows());
+  visit_teams(x.dtype, x.columns(), [&]<class C, class Team>(C*, Team*) {
+    normalize_rows<C, Team>(norm, x.rows());
   });
 }
 

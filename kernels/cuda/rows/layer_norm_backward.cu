@@ -180,9 +180,7 @@ void layer_norm_backward(View dx, View dgamma, View dbeta, View g, View carried,
                          View rstd, View gamma) {
   const Gradient of = {dx, g, carried, x, mean, rstd, gamma, x.rows(), x.columns()};
   const SumOutputs<2> parameters = {dgamma, dbeta};
-  visit_teams(x.dtype, x.columns(), [&](auto* compute, auto* team) {
-    using C = __typeof__(*compute);
-    using Team = __typeof__(*team);
+  visit_teams(x.dtype, x.columns(), [&]<class C, class Team>(C*, Team*) {
     if (parameters.any() && is_held<C, Team>(of))
       gradients_in_one_pass<C, Team>(parameters, of);
     else

@@ -131,8 +131,7 @@ __device__ void load_share(C (&to)[packs * pack_size], const Operand& x, int64_t
   if (!x.data) return;
   const bool in_packs = x.allows_packs(begin + share.first);
   if (in_packs)
-    visit_floating(x.dtype, [&](auto* type) {
-      using T = __typeof__(*type);
+    visit_floating(x.dtype, [&]<class T>(T*) {
       load_packs(to, static_cast<const T*>(x.data) + begin + share.first, share);
     });
 #pragma unroll
@@ -147,8 +146,7 @@ __device__ void store_share(const Operand& y, int64_t begin, const Share<packs, 
                             const C (&from)[packs * pack_size]) {
   const bool in_packs = y.allows_packs(begin + share.first);
   if (in_packs)
-    visit_floating(y.dtype, [&](auto* type) {
-      using T = __typeof__(*type);
+    visit_floating(y.dtype, [&]<class T>(T*) {
       T* first = static_cast<T*>(y.data) + begin + share.first;
 #pragma unroll
       for (int k = 0; k < packs; ++k) {

@@ -111,16 +111,16 @@ void gradients_of_rows(const SumOutputs<1>& dgamma, RmsGradient of) {
 
 void rms_norm(View y, View rstd, View x, View gamma, double eps) {
   const RmsNorm norm = {y, rstd, x, gamma, x.columns(), eps};
-  visit_teams(x.dtype, x.columns(), [&](auto* compute, auto* team) {
-    normalize_rows<__typeof__(*compute), __typeof__(*team)>(norm, x.rows());
+  visit_teams(x.dtype, x.columns(), [&]<class C, class Team>(C*, Team*) {
+    normalize_rows<C, Team>(norm, x.rows());
   });
 }
 
 // The parameter first: dx may be g's memory.
 void rms_norm_backward(View dx, View dgamma, View g, View x, View rstd, View gamma) {
   const RmsGradient of = {dx, g, x, rstd, gamma, x.rows(), x.columns()};
-  visit_teams(x.dtype, x.columns(), [&](auto* compute, auto* team) {
-    gradients_of_rows<__typeof__(*compute), __typeof__(*team)>({dgamma}, of);
+  visit_teams(x.dtype, x.columns(), [&]<class C, class Team>(C*, Team*) {
+    gradients_of_rows<C, Team>({dgamma}, of);
   });
 }
 

@@ -39,8 +39,8 @@ void turn_pairs(Rotation of) {
 }  // namespace
 
 void rotary(View y, View x, View cosines, View sines, bool back) {
-  visit_compute(x.dtype, [&](auto* compute) {
-    turn_pairs<__typeof__(*compute)>({y, x, cosines, sines, back});
+  visit_compute(x.dtype, [&]<class C>(C*) {
+    turn_pairs<C>({y, x, cosines, sines, back});
   });
 }
 

@@ -68,14 +68,14 @@ void softmax_backward_rows(Operand dx, Operand g, Operand y, int64_t rows, int64
 }  // namespace
 
 void softmax(View y, View x, bool logarithm) {
-  visit_teams(x.dtype, x.columns(), [&](auto* compute, auto* team) {
-    softmax_rows<__typeof__(*compute), __typeof__(*team)>(y, x, x.rows(), x.columns(), logarithm);
+  visit_teams(x.dtype, x.columns(), [&]<class C, class Team>(C*, Team*) {
+    softmax_rows<C, Team>(y, x, x.rows(), x.columns(), logarithm);
   });
 }
 
 void softmax_backward(View dx, View g, View y, bool logarithm) {
-  visit_teams(y.dtype, y.columns(), [&](auto* compute, auto* team) {
-    softmax_backward_rows<__typeof__(*compute), __typeof__(*team)>(dx, g, y, y.rows(), y.columns(),
+  visit_teams(y.dtype, y.columns(), [&]<class C, class Team>(C*, Team*) {
+    softmax_backward_rows<C, Team>(dx, g, y, y.rows(), y.columns(),
                                                                    logarithm);
   });
 }

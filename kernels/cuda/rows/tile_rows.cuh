@@ -77,8 +77,7 @@ __device__ void load_rows(RowPacks<C, most>& to, const Operand& x, int64_t colum
     for (int i = 0; i < most; ++i)
 #pragma unroll
       for (int e = 0; e < pack_size; ++e) to[i][e] = 0;
-    visit_narrow(x.dtype, [&](auto* type) {
-      using T = __typeof__(*type);
+    visit_narrow(x.dtype, [&]<class T>(T*) {
       const T* p = static_cast<const T*>(x.data) + batch.first * columns + share.first;
       Pack<T, pack_size> packed[most];
 #pragma unroll
@@ -98,8 +97,7 @@ __device__ void store_rows(const Operand& y, int64_t columns, const TileShare& s
   if constexpr (!are_packs) {
     store_share(y, batch.first * columns, share, from[0]);
   } else {
-    visit_narrow(y.dtype, [&](auto* type) {
-      using T = __typeof__(*type);
+    visit_narrow(y.dtype, [&]<class T>(T*) {
       T* p = static_cast<T*>(y.data) + batch.first * columns + share.first;
 #pragma unroll
       for (int i = 0; i < most; ++i) {
