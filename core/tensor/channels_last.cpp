@@ -36,9 +36,36 @@ bool is_dense_channels_last(const Tensor& x) {
   return is_channels_last(x) && untracked::permute(x, {0, 2, 3, 1}).is_contiguous();
 }
 
+namespace {
+
+// Returns dense strides of x's shape, larger where x's are larger. Returns row-major ones if x is
+// broadcast along a dimension.
+Shape strides_in_order_of(const Tensor& x) {
+  const Shape &shape = x.shape(), &given = x.strides();
+  int order[kernels::max_dims];
+  for (int i = 0; i < x.ndim(); ++i) {
+    if (shape[i] != 1 && given[i] == 0) return shape.dense_strides();
+    int at = i;
+    for (; at > 0 && shape[i] != 1 && given[order[at - 1]] < given[i]; --at)
+      order[at] = order[at - 1];
+    order[at] = i;
+  }
+  Shape strides = shape;
+  int64_t next = 1;
+  for (int at = x.ndim() - 1; at >= 0; --at) {
+    strides[order[at]] = next;
+    next *= shape[order[at]] > 0 ? shape[order[at]] : 1;
+  }
+  return strides;
+}
+
+}  // namespace
+
 Tensor empty_in_order_of(const Tensor& x, const Shape& shape, TensorOptions options) {
-  const bool last = shape.ndim() == 4 && is_channels_last(x);
-  return last ? empty_channels_last(shape, options) : empty(shape, options);
+  if (shape.ndim() == 4 && is_channels_last(x)) return empty_channels_last(shape, options);
+  if (x.is_contiguous() || shape != x.shape()) return empty(shape, options);
+  const Tensor y = empty({shape.numel()}, options);
+  return untracked::strided(y, shape, strides_in_order_of(x), 0);
 }
 
 Tensor empty_in_order_of(const Tensor& x, DType dtype) {

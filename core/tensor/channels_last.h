@@ -16,7 +16,9 @@ bool is_dense_channels_last(const Tensor& x);
 
 // Returns uninitialised dense memory of 4 dimensions, channels last.
 Tensor empty_channels_last(const Shape& shape, TensorOptions options);
-// Returns uninitialised dense memory of a shape: channels last if x is, else row-major.
+// Returns uninitialised dense memory of a shape: channels last if x is; in the order of x's
+// dimensions in memory if this is x's shape; else row-major. Elementwise functions thus read and
+// write in one order.
 Tensor empty_in_order_of(const Tensor& x, const Shape& shape, TensorOptions options);
 // Return the same with x's shape and device; and zeros.
 Tensor empty_in_order_of(const Tensor& x, DType dtype);

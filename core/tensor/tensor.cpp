@@ -275,7 +275,8 @@ Tensor arange(int64_t n, TensorOptions options) {
   note_counting(n);
   if (options.device != Device{} && n > 0) return arange_there(n, options);
   Tensor values = empty({n}, {.dtype = DType::i64});
-  for (int64_t i = 0; i < n; ++i) values.data<int64_t>()[i] = i;
+  int64_t* numbers = values.data<int64_t>();
+  for (int64_t i = 0; i < n; ++i) numbers[i] = i;
   return untracked::to(untracked::cast(values, options.dtype), options.device);
 }
 

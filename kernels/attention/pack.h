@@ -112,7 +112,7 @@ void pack_panel(typename F::Unit* panels, const typename F::Unit* rows, const Wi
   for (int64_t first = 0; first < widths.steps; first += n) {
     Vector<Unit> square[n];
     for (int i = 0; i < n; ++i) square[i] = vector_at(rows + i * widths.units + first);
-    transpose<Unit>(square);
+    transpose(square);
     const int64_t steps = smaller(n, widths.steps - first);
     for (int64_t i = 0; i < steps; ++i) vector_at(panel + (first + i) * wide) = square[i];
   }

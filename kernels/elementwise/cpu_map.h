@@ -1,174 +1,215 @@
-// Elementwise kernels on the CPU. The innermost run is cut into chunks that stay in the first-level
-// cache. Each chunk is converted to the compute type (unless it already has it), computed by a loop
-// that vectorises, and converted back.
+// Elementwise kernels on the CPU. Each tile of an operand is converted to the compute type (unless
+// it is a dense run of that type), computed by a loop that vectorises, and converted back.
 #pragma once
 
-#include "kernels/numbers/convert.h"
+#include "kernels/elementwise/convert_runs.h"
 #include "kernels/elementwise/elementwise_math.h"
-#include "kernels/walks/walk.h"
+#include "kernels/elementwise/tiles.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-inline constexpr int64_t chunk = 512;           // 4 KB of doubles per operand
-inline constexpr int64_t parallel_chunks = 32;  // with fewer, waking threads is too slow
-
-// The positions of the operands at the start of a run. Runs are visited in order, so that only the
-// first run of a thread's range needs divisions.
-class Run {
- public:
-  Run(const Walk& walk, int64_t run) : walk_(walk), last_(walk.ndim - 1) {
-    for (int k = 0; k < walk.operands; ++k) data_[k] = walk.data[k];
-    for (int i = last_ - 1; i >= 0; --i) {
-      index_[i] = run % walk.shape[i];
-      run /= walk.shape[i];
-      advance(i, index_[i]);
-    }
-  }
-  void next() {
-    for (int i = last_ - 1; i >= 0; --i) {
-      if (++index_[i] < walk_.shape[i]) return advance(i, 1);
-      index_[i] = 0;
-      advance(i, 1 - walk_.shape[i]);
-    }
-  }
-  char* element(int operand, int64_t i) const { return data_[operand] + i * step(operand, last_); }
-
- private:
-  int64_t step(int k, int dim) const { return walk_.strides[k][dim] * size_of(walk_.dtypes[k]); }
-  void advance(int dim, int64_t by) {
-    for (int k = 0; k < walk_.operands; ++k) data_[k] += by * step(k, dim);
-  }
-
-  const Walk& walk_;
-  int last_;
-  int64_t index_[max_dims];
-  char* data_[max_operands];
-};
-
-// Calls body(pointers, strides, n) for every chunk; pointers[k] is operand k's first element.
-template <class Body>
-void for_each_chunk(const Walk& walk, Body&& body) {
-  const int last = walk.ndim - 1;
-  const int64_t inner = walk.shape[last];
-  int64_t outer = 1;
-  for (int i = 0; i < last; ++i) outer *= walk.shape[i];
-  if (inner == 0 || outer == 0) return;
-  const int64_t chunks_per_run = (inner + chunk - 1) / chunk;
-  const int64_t total = outer * chunks_per_run;
-  int64_t strides[max_operands];
-  for (int k = 0; k < walk.operands; ++k) strides[k] = walk.strides[k][last];
-  const auto visit_chunks = [&](int64_t begin, int64_t end) {
-    Run run(walk, begin / chunks_per_run);
-    int64_t part = begin % chunks_per_run;
-    for (int64_t i = begin; i < end; ++i) {
-      char* pointers[max_operands];
-      for (int k = 0; k < walk.operands; ++k) pointers[k] = run.element(k, part * chunk);
-      body(pointers, strides, part + 1 < chunks_per_run ? chunk : inner - part * chunk);
-      if (++part < chunks_per_run) continue;
-      part = 0;
-      run.next();
-    }
-  };
-  if (total < parallel_chunks) {
-    visit_chunks(0, total);
-  } else {
-    const int64_t chunks_per_range = 16 * (inner < chunk ? chunk / inner : 1);
-    for_each_range(total, chunks_per_range, visit_chunks);
-  }
-}
-
-template <class C>
-struct alignas(64) Buffer {
-  C values[chunk];
-};
-
-// Returns the operand as a dense run of C.
-template <class C>
-const C* read_run(const char* p, DType dtype, int64_t stride, int64_t n, Buffer<C>& buffer) {
-  if (stride == 1 && dtype == DTypeOf<C>::value) return reinterpret_cast<const C*>(p);
-  load_run(buffer.values, p, dtype, stride, n);
-  return buffer.values;
-}
-
-// Returns the first input before operand `k` with the same elements in this chunk; 0 if there is
+// Returns the first input before operand `k` with the same elements in this tile; 0 if there is
 // none.
-inline int equal_operand(const Walk& walk, char* const* p, int k) {
-  const int last = walk.ndim - 1;
+inline int equal_operand(const TilePart* parts, int k) {
   for (int i = 1; i < k; ++i)
-    if (p[i] == p[k] && walk.strides[i][last] == walk.strides[k][last] &&
-        walk.dtypes[i] == walk.dtypes[k])
+    if (parts[i].data == parts[k].data && parts[i].stride == parts[k].stride &&
+        parts[i].row_stride == parts[k].row_stride && parts[i].dtype == parts[k].dtype)
       return i;
   return 0;
 }
 
-// Loop of one op over a dense chunk: y[i] from x[0][i], x[1][i], ...
+// The inputs of a range of tiles as dense runs of C. A constant one is written once.
 template <class C>
-using Loop = void (*)(C* y, const C* const* x, int64_t n);
+class Inputs {
+ public:
+  Inputs(const TileWalk& walk, int64_t elements) : inputs_(walk.operands() - 1) {
+    for (int k = 0; k < inputs_; ++k) {
+      is_constant_[k] = walk.is_constant(k + 1);
+      if (!is_constant_[k]) continue;
+      load_run(buffers_[k].values, walk.data(k + 1), walk.dtype(k + 1), 0, elements);
+      x[k] = buffers_[k].values;
+    }
+  }
+  void load(const TilePart* parts, int64_t rows, int64_t n) {
+    for (int k = 0; k < inputs_; ++k) {
+      if (is_constant_[k]) continue;
+      const int same = equal_operand(parts, k + 1);  // a placeholder, for example
+      x[k] = same > 0 ? x[same - 1] : load_tile<C>(parts[k + 1], rows, n, buffers_[k]);
+    }
+  }
+  const C* x[max_operands - 1] = {};
 
-// Computes y = loop(inputs) chunk by chunk in compute type C. The walk is compiled once per C; only
+ private:
+  int inputs_;
+  bool is_constant_[max_operands - 1] = {};
+  Buffer<C> buffers_[max_operands - 1];
+};
+
+// Loop of one op over a dense tile: y[i] from x[0][i], x[1][i], ...
+template <class Y, class C>
+using Loop = void (*)(Y* y, const C* const* x, int64_t n);
+
+// Computes y = loop(inputs) tile by tile in compute type C. The walk is compiled once per C; only
 // the loops are compiled per op.
 template <class C>
-void map_chunks(const View* const* views, int inputs, Loop<C> loop) {
-  const Walk walk = walk_over(views, inputs + 1);
-  for_each_chunk(walk, [&](char** p, const int64_t* strides, int64_t n) {
-    Buffer<C> in[max_operands - 1];
+void map_tiles(const View* const* views, int inputs, Loop<C, C> loop) {
+  const TileWalk walk(views, inputs + 1);
+  walk.for_each_range_of_tiles([&](int64_t most, auto&& for_each_tile) {
+    Inputs<C> in(walk, most);
     Buffer<C> out;
-    const C* x[max_operands - 1] = {};
-    for (int k = 0; k < inputs; ++k) {
-      const int same = equal_operand(walk, p, k + 1);  // a placeholder, for example
-      x[k] = same > 0 ? x[same - 1]
-                      : read_run<C>(p[k + 1], walk.dtypes[k + 1], strides[k + 1], n, in[k]);
-    }
-    const bool direct = strides[0] == 1 && walk.dtypes[0] == DTypeOf<C>::value;
-    C* y = direct ? reinterpret_cast<C*>(p[0]) : out.values;
-    loop(y, x, n);
-    if (!direct) store_run(p[0], walk.dtypes[0], strides[0], y, n);
+    for_each_tile([&](const TilePart* parts, int64_t rows, int64_t n) {
+      in.load(parts, rows, n);
+      const TilePart& to = parts[0];
+      const bool direct =
+          to.stride == 1 && to.is_run(rows, n) && to.dtype == DTypeOf<C>::value;
+      C* y = direct ? reinterpret_cast<C*>(to.data) : out.values;
+      loop(y, in.x, rows * n);
+      if (!direct) store_tile(to, y, rows, n);
+    });
   });
+}
+
+// The same for truth values, whose tensor is bool.
+template <class C>
+void map_tiles_to_truth(const View* const* views, int inputs, Loop<uint8_t, C> loop) {
+  const TileWalk walk(views, inputs + 1);
+  walk.for_each_range_of_tiles([&](int64_t most, auto&& for_each_tile) {
+    Inputs<C> in(walk, most);
+    Buffer<uint8_t> out;
+    for_each_tile([&](const TilePart* parts, int64_t rows, int64_t n) {
+      in.load(parts, rows, n);
+      const TilePart& to = parts[0];
+      const bool direct = to.stride == 1 && to.is_run(rows, n);
+      uint8_t* y = direct ? reinterpret_cast<uint8_t*>(to.data) : out.values;
+      loop(y, in.x, rows * n);
+      if (!direct) scatter(to, y, rows, n);
+    });
+  });
+}
+
+// Formulae in f32 that hold for some operands only: for which. Others are computed in f64.
+template <class F>
+struct Domain {
+  static constexpr bool is_all = true;
+};
+template <int operand>
+struct SmallAngle {
+  static constexpr bool is_all = false;
+  KERNEL_FN static bool has(const float* const* x, int64_t i) {
+    return __builtin_fabsf(x[operand][i]) <= most_of_angle;
+  }
+};
+template <>
+struct Domain<unary_value::sin> : SmallAngle<0> {};
+template <>
+struct Domain<unary_value::cos> : SmallAngle<0> {};
+template <>
+struct Domain<unary_slope::sin> : SmallAngle<1> {};
+template <>
+struct Domain<unary_slope::cos> : SmallAngle<1> {};
+template <int operand>
+struct NormalBase {
+  static constexpr bool is_all = false;
+  KERNEL_FN static bool has(const float* const* x, int64_t i) {
+    const float a = x[operand][i], b = x[operand + 1][i];
+    return (a >= 0x1p-126f) & (a < __builtin_inff()) & (__builtin_fabsf(b) < __builtin_inff());
+  }
+};
+template <>
+struct Domain<binary_value::pow> : NormalBase<0> {};
+template <>
+struct Domain<binary_slope_a::pow> : NormalBase<1> {};
+
+// Computes the elements outside of a formula's domain in f64.
+template <int inputs, class F>
+[[gnu::noinline]] void map_outside_domain(float* y, const float* const* x, const bool* is_inside,
+                                          int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    if (!is_inside[i]) y[i] = float(apply<inputs>(F(), [&](int k) { return double(x[k][i]); }));
 }
 
 // Computes views[0] = f(views[1], ...) of every element, in compute type C.
 template <class C, int inputs, class F>
 void map(const View* const* views, F) {
-  map_chunks<C>(views, inputs, [](C* y, const C* const* in, int64_t n) {
+  map_tiles<C>(views, inputs, [](C* y, const C* const* in, int64_t n) {
     const C* p[inputs];
     for (int k = 0; k < inputs; ++k) p[k] = in[k];
+    if constexpr (__is_same(C, float) && !Domain<F>::is_all) {
+      // Taken first, because y may be an operand's memory.
+      bool is_inside[most_of_tile];
+      int outside = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        is_inside[i] = Domain<F>::has(p, i);
+        outside += !is_inside[i];
+      }
+      if (outside > 0) {
+        float result[most_of_tile];
+        for (int64_t i = 0; i < n; ++i)
+          result[i] = apply<inputs>(F(), [&](int k) { return p[k][i]; });
+        map_outside_domain<inputs, F>(result, p, is_inside, n);
+        return void(__builtin_memcpy(y, result, size_t(n) * sizeof(float)));
+      }
+    }
     for (int64_t i = 0; i < n; ++i) y[i] = apply<inputs>(F(), [&](int k) { return p[k][i]; });
+  });
+}
+
+// The same for comparisons.
+template <class C, int inputs, class F>
+void map_truth(const View* const* views, F) {
+  map_tiles_to_truth<C>(views, inputs, [](uint8_t* y, const C* const* in, int64_t n) {
+    const C* p[inputs];
+    for (int k = 0; k < inputs; ++k) p[k] = in[k];
+    for (int64_t i = 0; i < n; ++i)
+      y[i] = apply<inputs>(F(), [&](int k) { return p[k][i]; }) != C(0);
   });
 }
 
 // Copies out = in, of one dtype, whose elements have the size of T.
 template <class T>
-void copy_numbers(const View* const* views) {
-  for_each_chunk(walk_over(views, 2), [](char** p, const int64_t* strides, int64_t n) {
-    T* to = reinterpret_cast<T*>(p[0]);
-    const T* from = reinterpret_cast<const T*>(p[1]);
-    if (strides[0] == 1 && strides[1] == 1)
-      __builtin_memmove(to, from, size_t(n) * sizeof(T));
+void copy_tile(const TilePart& to, const TilePart& from, int64_t rows, int64_t n) {
+  T* y = reinterpret_cast<T*>(to.data);
+  const T* x = reinterpret_cast<const T*>(from.data);
+  if (to.stride == 1 && to.is_run(rows, n)) return gather(y, from, rows, n);
+  if (from.stride == 1 && from.is_run(rows, n)) return scatter(to, x, rows, n);
+  if (from.is_transposed() && to.stride == 1)
+    return transpose_block(y, to.row_stride, x, from.stride, rows, n);
+  if (to.is_transposed() && from.stride == 1)
+    return transpose_block(y, to.stride, x, from.row_stride, n, rows);
+  for (int64_t r = 0; r < rows; ++r) {
+    T* row = y + r * to.row_stride;
+    const T* old = x + r * from.row_stride;
+    if (to.stride == 1)
+      gather_run(row, old, from.stride, n);
     else
-      for (int64_t i = 0; i < n; ++i) to[i * strides[0]] = from[i * strides[1]];
-  });
-}
-
-inline void copy_same_dtype(const View* const* views) {
-  switch (size_of(views[0]->dtype)) {
-    case 1: return copy_numbers<uint8_t>(views);
-    case 2: return copy_numbers<uint16_t>(views);
-    case 4: return copy_numbers<uint32_t>(views);
-    default: return copy_numbers<uint64_t>(views);
+      for (int64_t i = 0; i < n; ++i) row[i * to.stride] = old[i * from.stride];
   }
 }
 
-// Converts out = in from any dtype to any other in compute type C, directly into out if it has that
-// type.
+inline void copy_same_dtype(const View* const* views) {
+  const TileWalk walk(views, 2);
+  walk.for_each_range_of_tiles([&](int64_t, auto&& for_each_tile) {
+    visit_size(views[0]->dtype, [&](auto* type) {
+      for_each_tile([&](const TilePart* parts, int64_t rows, int64_t n) {
+        copy_tile<__typeof__(*type)>(parts[0], parts[1], rows, n);
+      });
+    });
+  });
+}
+
+// Converts out = in from any dtype to any other.
 template <class C>
 void convert(const View* const* views) {
-  const Walk walk = walk_over(views, 2);
-  for_each_chunk(walk, [&](char** p, const int64_t* strides, int64_t n) {
-    Buffer<C> buffer;
-    const bool direct = strides[0] == 1 && walk.dtypes[0] == DTypeOf<C>::value;
-    if (direct) return load_run(reinterpret_cast<C*>(p[0]), p[1], walk.dtypes[1], strides[1], n);
-    const C* x = read_run<C>(p[1], walk.dtypes[1], strides[1], n, buffer);
-    store_run(p[0], walk.dtypes[0], strides[0], x, n);
+  const TileWalk walk(views, 2);
+  walk.for_each_range_of_tiles([&](int64_t, auto&& for_each_tile) {
+    Room in, out;
+    for_each_tile([&](const TilePart* parts, int64_t rows, int64_t n) {
+      const TilePart &to = parts[0], &from = parts[1];
+      const bool direct = to.stride == 1 && to.is_run(rows, n);
+      void* y = direct ? to.data : reinterpret_cast<char*>(out.values);
+      convert_run<C>(y, to.dtype, dense_part(from, rows, n, in), from.dtype, rows * n);
+      if (!direct) scatter_any(to, y, rows, n);
+    });
   });
 }
 

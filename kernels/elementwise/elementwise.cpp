@@ -96,12 +96,32 @@ void compare_as(CompareOp op, const View* const* views) {
   switch (op) {
 #define COMPARE(name, ...) \
   case CompareOp::name:    \
-    return map<C, 2>(views, comparison::name());
+    return map_truth<C, 2>(views, comparison::name());
 #include "kernels/elementwise.def"
   }
 }
 
 #undef MAP_CHOSEN_OR
+
+// Computes y = x^exponent if that needs no logarithm.
+template <class C>
+bool simple_power(const View* const* views, double exponent) {
+  if (exponent == 0.5) return unary_as<C>(UnaryOp::sqrt, views), true;
+  if (exponent == -0.5) return unary_as<C>(UnaryOp::rsqrt, views), true;
+  if (exponent == -1) return unary_as<C>(UnaryOp::reciprocal, views), true;
+  if (exponent == 2) return unary_as<C>(UnaryOp::square, views), true;
+  if (exponent == 3) return map<C, 1>(views, Cube()), true;
+  if (exponent == -2) return map<C, 1>(views, InverseSquare()), true;
+  return false;
+}
+
+// Returns true if the view is one number in host memory.
+bool is_host_number(const View& view) {
+  if (view.device.type != DeviceType::cpu || view.dtype != DType::f64) return false;
+  for (int i = 0; i < view.ndim; ++i)
+    if (view.shape[i] > 1 && view.strides[i] != 0) return false;
+  return true;
+}
 
 // Returns a view of one value in host memory, broadcast to the shape of `like`.
 View broadcast_value(const View& like, DType dtype, void* value) {
@@ -138,12 +158,25 @@ void binary_scalar(BinaryOp op, View y, View a, double scalar, bool scalar_first
   const bool floating = is_floating(y.dtype);
   const View b =
       floating ? broadcast_value(a, DType::f64, &scalar) : broadcast_value(a, DType::i64, &integer);
+  if (op == BinaryOp::pow && floating && !scalar_first) {
+    const View* of_power[] = {&y, &a};
+    bool is_done = false;
+    with_floating_type(wider(y.dtype, a.dtype),
+                       [&](auto c) { is_done = simple_power<decltype(c)>(of_power, scalar); });
+    if (is_done) return;
+  }
   const View* views[] = {&y, scalar_first ? &b : &a, scalar_first ? &a : &b};
   with_compute_type(wider(y.dtype, a.dtype), [&](auto c) { binary_as<decltype(c)>(op, views); });
 }
 
 void binary_backward(BinaryOp op, int which, View d, View g, View a, View b, View y) {
   const View* views[] = {&d, &g, &a, &b, &y};
+  if (op == BinaryOp::pow && which == 0 && g.dtype != DType::f64 && is_host_number(b) &&
+      *b.as<double>() == 3 && is_floating(a.dtype))
+    return with_floating_type(wider(d.dtype, g.dtype), [&](auto c) {
+      const View* of_slope[] = {&d, &g, &a};
+      map<decltype(c), 2>(of_slope, CubeSlope());
+    });
   with_floating_type(wider(d.dtype, g.dtype),
                      [&](auto c) { binary_backward_as<decltype(c)>(op, which, views); });
 }
@@ -158,6 +191,13 @@ void where(View y, View condition, View a, View b) {
   with_compute_type(y.dtype, [&](auto c) { map<decltype(c), 3>(views, Select()); });
 }
 
+void clamp(View y, View x, double low, double high) {
+  const View least = broadcast_value(x, DType::f64, &low),
+             most = broadcast_value(x, DType::f64, &high);
+  const View* views[] = {&y, &x, &least, &most};
+  with_floating_type(y.dtype, [&](auto c) { map<decltype(c), 3>(views, Clamp()); });
+}
+
 void copy(View out, View in) {
   const View* views[] = {&out, &in};
 #ifndef BOOSTER_ON_GPU
@@ -170,13 +210,18 @@ void copy(View out, View in) {
 void fill(View out, double value) {
   // Every number except 0 is true, including fractions.
   int64_t integer = out.dtype == DType::boolean ? value != 0 : static_cast<int64_t>(value);
-  if (!is_floating(out.dtype)) return copy(out, broadcast_value(out, DType::i64, &integer));
 #ifdef BOOSTER_ON_GPU
+  if (!is_floating(out.dtype)) return copy(out, broadcast_value(out, DType::i64, &integer));
   // A copy in f32 writes whole quads.
   if (float narrow = static_cast<float>(value); narrow == value)
     return copy(out, broadcast_value(out, DType::f32, &narrow));
-#endif
   copy(out, broadcast_value(out, DType::f64, &value));
+#else
+  uint64_t stored = 0;
+  if (is_floating(out.dtype)) store_any(&stored, out.dtype, 0, value);
+  else store_any(&stored, out.dtype, 0, integer);
+  copy(out, broadcast_value(out, out.dtype, &stored));
+#endif
 }
 
 void accumulate(View out, View in) {

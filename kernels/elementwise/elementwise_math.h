@@ -51,6 +51,34 @@ namespace comparison {
 
 #undef ELEMENT_FN
 
+// Powers with one exponent, with the roundings of torch's.
+struct Cube {
+  template <class T>
+  KERNEL_FN T operator()(T x) const {
+    return x * x * x;
+  }
+};
+struct InverseSquare {
+  template <class T>
+  KERNEL_FN T operator()(T x) const {
+    return T(1) / (x * x);
+  }
+};
+// g times the slope of x^3.
+struct CubeSlope {
+  template <class T>
+  KERNEL_FN T operator()(T g, T x) const {
+    return g * (T(3) * (x * x));
+  }
+};
+// max(low, min(x, high)); nan propagates.
+struct Clamp {
+  template <class T>
+  KERNEL_FN T operator()(T x, T low, T high) const {
+    return minimum_(maximum_(x, low), high);
+  }
+};
+
 struct Same {
   template <class T>
   KERNEL_FN T operator()(T x) const {

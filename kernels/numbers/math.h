@@ -2,7 +2,7 @@
 // variant. Polynomials are minimax fits made for this file (scripts/fit_polynomials.py). Largest
 // errors over all floats, checked by tests/kernels:
 //   in units in the last place: exp_ 1.1, log_ 0.9, tanh_ 1.4, erf_ 1.5,
-//     sigmoid_ 2.5 (results below 1.2e-38 may become 0)
+//     sigmoid_ 2.5 (results below 1.2e-38 may become 0), sin_ and cos_ 1, power 1
 //   absolute: normal_cdf 1e-7, gelu_slope and gelu_tanh_slope 3e-7
 // double uses the C library; integers are computed in double.
 #pragma once
@@ -136,11 +136,70 @@ KERNEL_FN T choose(bool condition, T a, T b) {
 KERNEL_FN float sigmoid_(float x) { return 1.0f / (1.0f + exp_(-x)); }
 KERNEL_FN float abs_(float x) { return __builtin_fabsf(x); }
 KERNEL_FN float sqrt_(float x) { return __builtin_sqrtf(x); }
-KERNEL_FN float sin_(float x) { return ::sinf(x); }
-KERNEL_FN float cos_(float x) { return ::cosf(x); }
 KERNEL_FN float floor_(float x) { return __builtin_floorf(x); }
 KERNEL_FN float round_(float x) { return __builtin_rintf(x); }
+
+#ifdef BOOSTER_ON_GPU
+
+KERNEL_FN float sin_(float x) { return ::sinf(x); }
+KERNEL_FN float cos_(float x) { return ::cosf(x); }
 KERNEL_FN float power(float a, float b) { return ::powf(a, b); }
+
+#else
+
+// Numbers beyond which sin_ and cos_ are not accurate.
+inline constexpr float most_of_angle = 1048576.0f;
+
+// Returns the sine of x + quarters pi / 2. The distance from the nearest multiple of pi / 2 is a
+// difference in double, since it may be as small as 1e-8.
+KERNEL_FN float sin_from(float x, int32_t quarters) {
+  const float shifted = x * 0.636619772f + 12582912.0f;  // its low bits hold the nearest integer
+  const double k = double(shifted - 12582912.0f);
+  // pi / 2 in two parts; the first has 33 bits, so that its product with k is exact
+  const float r = float((double(x) - k * 1.57079632673412561417) - k * 6.07710050650619224932e-11);
+  const float square = r * r;
+  float s = -1.95146320e-4f;
+  s = s * square + 8.33215605e-3f;
+  s = s * square - 1.66666545e-1f;
+  const float sine = r + r * square * s;
+  float c = 2.44324130e-5f;
+  c = c * square - 1.38873099e-3f;
+  c = c * square + 4.16666456e-2f;
+  const float cosine = 1.0f - (0.5f * square - square * square * c);
+  const int32_t turn = bits_of_float(shifted) + quarters;
+  const float magnitude = turn & 1 ? cosine : sine;
+  return float_of_bits(bits_of_float(magnitude) ^ ((turn & 2) << 30));
+}
+KERNEL_FN float sin_(float x) { return sin_from(x, 0); }
+KERNEL_FN float cos_(float x) { return sin_from(x, 1); }
+
+// Returns a^b for finite normal a > 0, as 2^(b log2 a) in double.
+KERNEL_FN float power(float a, float b) {
+  const uint32_t bits = uint32_t(bits_of_float(a));
+  const int32_t exponent = int32_t(bits - 0x3F3504F3u) >> 23;  // mantissa in [sqrt(1/2), sqrt(2))
+  const double m = double(float_of_bits(int32_t(bits - (uint32_t(exponent) << 23))));
+  const double s = (m - 1.0) / (m + 1.0), square = s * s;
+  double p = 0.34025944920342177;
+  p = p * square + 0.41170430717418838;
+  p = p * square + 0.57708288185189338;
+  p = p * square + 0.96179667907267885;
+  const double log2_a = double(exponent) + (s * 2.8853900817779268 + s * square * p);
+  const double y = double(b) * log2_a;
+  const double limited = y > 200.0 ? 200.0 : (y < -200.0 ? -200.0 : y);
+  const double shifted = limited + 6755399441055744.0;  // its low bits hold the nearest integer
+  const double f = limited - (shifted - 6755399441055744.0);
+  double q = 1.5353341034229242e-4;
+  q = q * f + 1.3398900238802891e-3;
+  q = q * f + 9.6184376066337958e-3;
+  q = q * f + 5.5503324094768575e-2;
+  q = q * f + 2.4022647910278244e-1;
+  q = q * f + 6.9314720288105225e-1;
+  q = q * f + 1.0;
+  const int64_t two_to_k = __builtin_bit_cast(int64_t, q) + (__builtin_bit_cast(int64_t, shifted) << 52);
+  return float(__builtin_bit_cast(double, two_to_k));
+}
+
+#endif
 
 KERNEL_FN double exp_(double x) { return ::exp(x); }
 KERNEL_FN double expm1_(double x) { return ::expm1(x); }

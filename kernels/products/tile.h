@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/numbers/vectors.h"
+#include "kernels/walks/transpose.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -39,39 +40,6 @@ KERNEL_FN Vector<double> exp2_of(Vector<double> y) {
   return y;
 }
 
-// Shuffles with constant lane numbers: LaneOrders<n> is LaneOrders<0, 0, 1, ... n - 1>.
-template <int n, int... lane>
-struct LaneOrders : LaneOrders<n - 1, n - 1, lane...> {};
-template <int... lane>
-struct LaneOrders<0, lane...> {
-  static constexpr int n = sizeof...(lane);
-  // Returns a[first], b[first], a[first + 1], b[first + 1] ...
-  template <class T, int first>
-  KERNEL_FN static Vector<T> interleave(Vector<T> a, Vector<T> b) {
-    return __builtin_shufflevector(a, b, (first + lane / 2 + lane % 2 * n)...);
-  }
-  template <class T, int by>
-  KERNEL_FN static Vector<T> rotate(Vector<T> x) {
-    return __builtin_shufflevector(x, x, ((lane + by) % n)...);
-  }
-};
-
-// Transposes a square of lanes x lanes elements. Interleaving row i with row i + n/2 rotates every
-// element's (row, column), as one binary number, by one bit. Doing so log2(n) times exchanges row
-// and column.
-template <class T>
-KERNEL_FN void transpose(Vector<T> (&rows)[lanes<T>]) {
-  constexpr int n = lanes<T>;
-  for (int stage = 1; stage < n; stage *= 2) {
-    Vector<T> next[n];
-    for (int i = 0; i < n / 2; ++i) {
-      next[2 * i] = LaneOrders<n>::template interleave<T, 0>(rows[i], rows[i + n / 2]);
-      next[2 * i + 1] = LaneOrders<n>::template interleave<T, n / 2>(rows[i], rows[i + n / 2]);
-    }
-    for (int i = 0; i < n; ++i) rows[i] = next[i];
-  }
-}
-
 template <class T>
 KERNEL_FN Vector<T> larger(Vector<T> a, Vector<T> b) {
   return a > b ? a : b;
@@ -81,14 +49,14 @@ KERNEL_FN T largest_lane(Vector<T> x) {
   if constexpr (by == 0)
     return x[0];
   else
-    return largest_lane<T, by / 2>(larger<T>(x, LaneOrders<lanes<T>>::template rotate<T, by>(x)));
+    return largest_lane<T, by / 2>(larger<T>(x, LaneOrders<lanes<T>>::template rotate<by>(x)));
 }
 template <class T, int by = lanes<T> / 2>
 KERNEL_FN T sum_of_lanes(Vector<T> x) {
   if constexpr (by == 0)
     return x[0];
   else
-    return sum_of_lanes<T, by / 2>(x + LaneOrders<lanes<T>>::template rotate<T, by>(x));
+    return sum_of_lanes<T, by / 2>(x + LaneOrders<lanes<T>>::template rotate<by>(x));
 }
 
 // Storage of a product's operands; sums and softmax are computed in `Number`.

@@ -367,12 +367,19 @@ Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> h
   if (low) check_bound("clamp", x.dtype(), *low, true);
   if (high) check_bound("clamp", x.dtype(), *high, false);
   Tensor y, is_inside;
-  {
+  if (is_floating(x.dtype())) {
+    y = empty_in_order_of(x, x.dtype());
+    kernels::on(x.device()).clamp(y.view(), x.view(), rounded(low.value_or(-INFINITY), x.dtype()),
+                                  rounded(high.value_or(INFINITY), x.dtype()));
+    if (!is_watched({x})) return y;
+    const NoGradGuard no_grad;
+    if (low) is_inside = greater(x, *low);
+    if (high) is_inside = low ? mul(is_inside, less(x, *high)) : less(x, *high);
+  } else {
     const NoGradGuard no_grad;
     y = low ? maximum(x, *low) : x;
     if (high) y = minimum(y, *high);
-    if (low) is_inside = greater(x, *low);
-    if (high) is_inside = low ? mul(is_inside, less(x, *high)) : less(x, *high);
+    return y;
   }
   // At a bound the gradient is 0, as in PyTorch since 2.15.
   const Saved inside(is_inside);

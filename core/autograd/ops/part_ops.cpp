@@ -162,21 +162,46 @@ Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start, std::op
   return part_of("slice", x, y, part);
 }
 
-Tensor flip(const Tensor& x, const std::vector<int64_t>& dims) {
-  check_defined("flip", x);
-  const PolicyScope inside(nullptr);
+namespace {
+
+// Returns x with these dimensions reversed, by one copy.
+Tensor reversed(const Tensor& x, const std::vector<int>& dims) {
+  const Tensor y = empty_in_order_of(x, x.dtype());
+  kernels::View from = x.view();
+  for (const int d : dims) {
+    from.data = from.as<char>() + (x.shape()[d] - 1) * from.strides[d] * size_of(from.dtype);
+    from.strides[d] = -from.strides[d];
+  }
+  if (x.numel() > 0) kernels::on(x.device()).copy(y.view(), from);
+  return record(y, "flip", {x}, twice([dims](const Tensor& g, Gradients& d) {
+                  d[0] = reversed(g, dims);
+                }));
+}
+
+// Returns the same by selections, which recorders of ops know.
+Tensor reversed_by_index(const Tensor& x, const std::vector<int>& dims) {
   Tensor y = x;
-  std::vector<int> seen;
-  for (const int64_t dim : dims) {
-    const int d = normal_dim_or_only("flip", dim, x.ndim());
-    check(std::ranges::find(seen, d) == seen.end(), "flip: dimension {} occurs twice", dim);
-    seen.push_back(d);
-    if (x.ndim() == 0) continue;
+  for (const int d : dims) {
     std::vector<int64_t> order(static_cast<size_t>(x.shape()[d]));
     std::iota(order.rbegin(), order.rend(), 0);
     y = index_select(y, d, from_vector(order, {x.shape()[d]}).to(x.device()));
   }
   return y;
+}
+
+}  // namespace
+
+Tensor flip(const Tensor& x, const std::vector<int64_t>& dims) {
+  check_defined("flip", x);
+  const PolicyScope inside(nullptr);
+  std::vector<int> seen;
+  for (const int64_t dim : dims) {
+    const int d = normal_dim_or_only("flip", dim, x.ndim());
+    check(std::ranges::find(seen, d) == seen.end(), "flip: dimension {} occurs twice", dim);
+    seen.push_back(d);
+  }
+  if (x.ndim() == 0 || seen.empty()) return x;
+  return op_recorder ? reversed_by_index(x, seen) : reversed(x, seen);
 }
 
 // Takes every (columns + 1)-th element of each matrix, flattened row by row.

@@ -14,9 +14,11 @@ namespace {
 
 // Returns n values in [0, 1) with 48 random bits each, enough for every position of a large set.
 std::vector<double> fine_uniform(int64_t n, Generator& generator) {
-  const std::vector<double> draws = uniform({2 * n}, 0, 1, {}, generator).to_vector<double>();
+  const Tensor pairs = uniform({2 * n}, 0, 1, {}, generator);
+  const float* draws = pairs.data<float>();
   std::vector<double> fine(static_cast<size_t>(n));
-  for (size_t i = 0; i < fine.size(); ++i) fine[i] = draws[2 * i] + draws[2 * i + 1] * 0x1p-24;
+  for (size_t i = 0; i < fine.size(); ++i)
+    fine[i] = double(draws[2 * i]) + double(draws[2 * i + 1]) * 0x1p-24;
   return fine;
 }
 
@@ -67,10 +69,12 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, Device device, Gen
   const uint64_t count = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
   check(count <= uint64_t{1} << 48,
         "randint: range too large; got {} to {}, want at most 2^48 numbers", low, high);
-  std::vector<int64_t> numbers;
-  for (const double draw : fine_uniform(shape.numel(), generator))
-    numbers.push_back(low + static_cast<int64_t>(draw * static_cast<double>(count)));
-  return untracked::to(from_vector(numbers, shape), device);
+  const std::vector<double> draws = fine_uniform(shape.numel(), generator);
+  const Tensor y = empty(shape, {.dtype = DType::i64});
+  int64_t* numbers = y.data<int64_t>();
+  for (size_t i = 0; i < draws.size(); ++i)
+    numbers[i] = low + static_cast<int64_t>(draws[i] * static_cast<double>(count));
+  return untracked::to(y, device);
 }
 
 Tensor bernoulli(const Tensor& p, Generator& generator) {

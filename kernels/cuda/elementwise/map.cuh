@@ -123,6 +123,12 @@ void map(const View* const* views, F f) {
   map_walk<C, inputs>(device_walk(views, inputs + 1), f);
 }
 
+// The same for comparisons.
+template <class C, int inputs, class F>
+void map_truth(const View* const* views, F f) {
+  map<C, inputs>(views, f);
+}
+
 template <class C>
 void convert(const View* const* views) {
   const DeviceWalk walk = device_walk(views, 2);
