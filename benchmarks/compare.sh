@@ -4,6 +4,7 @@
 #   benchmarks/compare.sh vit_step --model vit_tiny_patch16_224 --batch 16
 #   benchmarks/compare.sh all          # the table of docs/performance.md, as Markdown
 #   benchmarks/compare.sh ranks        # its table of two ranks
+#   benchmarks/compare.sh op_sweep     # every function by memory order and dtype; the slowest rows
 # BUILD names the build folder (build), and PYTHON an interpreter with PyTorch (python3). RESULTS
 # names a file; every result is appended to it as a line with a JSON object.
 set -euo pipefail
@@ -13,7 +14,7 @@ python=${PYTHON:-python3}
 results=${RESULTS:-$(mktemp)}
 
 usage() {
-  echo "usage: compare.sh NAME [options] | all | ranks" >&2
+  echo "usage: compare.sh NAME [options] | all | ranks | op_sweep [options]" >&2
   exit 2
 }
 
@@ -53,6 +54,15 @@ ranks() {
   done
 }
 
+# One thread each, unless an option says otherwise: then rows are CPU seconds, which a shared host
+# disturbs least.
+sweep() {
+  for ((turn = 0; turn < ${TURNS:-2}; ++turn)); do
+    ours op_sweep --threads 1 "$@"
+    "$python" "$root/benchmarks/peers/op_sweep.py" --threads 1 "$@" >>"$results"
+  done
+}
+
 everything() {
   local tiny=(--model vit_tiny_patch16_224)
   for precision in bf16 fp32; do
@@ -78,6 +88,10 @@ everything() {
 case $1 in
   all) everything ;;
   ranks) ranks ;;
+  op_sweep)
+    sweep "${@:2}"
+    exec "$python" "$root/benchmarks/peers/op_sweep_table.py" "$results" --rows 40
+    ;;
   *) pair "$@" ;;
 esac
 "$python" "$root/benchmarks/table.py" "$results"

@@ -43,9 +43,13 @@ void add_elementwise(List& list) {
   unary("clone", [](In in) { in.x.clone(); }, true);
   unary("contiguous", [](In in) { contiguous(in.x); }, true);
   unary("zeros_like", [](In in) { zeros_like(in.x); }, true);
-  unary("fill_", [](In in) { Tensor(in.y).fill_(3); }, true);
-  unary("mul_", [](In in) { Tensor(in.y).mul_(1.0); }, true);
-  unary("to_f32", [](In in) { in.x.to(DType::f32).mul_(1); });
+  // Broadcast tensors cannot be changed in place.
+  const auto in_place = [&](const char* name, std::function<void(In)> run, bool integers) {
+    list.push_back({name, SweepKind::other, integers, std::move(run)});
+  };
+  in_place("fill_", [](In in) { Tensor(in.y).fill_(3); }, true);
+  in_place("mul_", [](In in) { Tensor(in.y).mul_(1.0); }, true);
+  in_place("to_f32", [](In in) { in.x.to(DType::f32).mul_(1); }, false);
   unary("to_bf16", [](In in) { in.x.to(DType::bf16); }, true);
   unary("to_f16", [](In in) { in.x.to(DType::f16); }, true);
   unary("to_f64", [](In in) { in.x.to(DType::f64); }, true);

@@ -31,7 +31,8 @@ enum class CompareOp : uint8_t {
 #define COMPARE(name, ...) name,
 #include "kernels/elementwise.def"
 };
-enum class ReduceOp : uint8_t { sum, mean, amax, amin, any, all };
+// squares: the sum of the squares
+enum class ReduceOp : uint8_t { sum, mean, amax, amin, any, all, squares };
 
 [[noreturn]] void missing_kernel(const char* name);
 // Throws, and names the kernel and both devices, unless the view is a single number on the host,

@@ -45,6 +45,11 @@ def in_square(function, series):
                            else np.polyval(series[::-1], square))
 
 
+def alternating(square, first):
+    """1 / first! - square / (first + 2)! + square^2 / (first + 4)! ..."""
+    return sum((-square)**k / math.factorial(first + 2 * k) for k in range(10))
+
+
 def two_tails(t):
     """2 (1 - cdf(t)) of the standard normal distribution."""
     return math.erfc(t * SQRT_HALF)
@@ -75,6 +80,20 @@ FITS = [
     ("normal_cdf: -log2(2 (1 - cdf(t))) / t",
      lambda t: -math.log2(two_tails(t)) / t,
      1e-4, 6.0, 7, lambda t: min(1 / two_tails(t), 1e4) / t),
+    ("sin_: (sin(r) / r - 1) / r^2 in r^2",
+     lambda square: -alternating(square, 3), 1e-9, (math.pi / 4)**2, 2,
+     lambda square: 1 / max(square, 1e-2)),
+    ("cos_: (cos(r) - 1 + r^2 / 2) / r^4 in r^2",
+     lambda square: alternating(square, 4), 1e-9, (math.pi / 4)**2, 2,
+     lambda square: 1 / max(square, 1e-2)**2),
+    ("power: (log2((1 + s) / (1 - s)) - 2 s / log(2)) / s^3 in s^2, f64",
+     in_square(lambda s: (2 * math.atanh(s) - 2 * s) / (math.log(2) * s**3),
+               [2 / 3 / math.log(2), 2 / 5 / math.log(2), 2 / 7 / math.log(2)]),
+     1e-9, ((math.sqrt(2) - 1) / (math.sqrt(2) + 1))**2, 3, np.abs),
+    ("power: (2^f - 1) / f, f64",
+     near_zero(lambda f: math.expm1(f * math.log(2)) / f,
+               [math.log(2), math.log(2)**2 / 2, math.log(2)**3 / 6]),
+     -0.5, 0.5, 5, np.abs),
 ]
 
 
@@ -82,7 +101,9 @@ def main():
     for name, function, low, high, degree, size in FITS:
         coefficients, error = fit(function, low, high, degree, size)
         print(f"{name} on [{low:.4g}, {high:.4g}], largest error {error:.2g}")
-        print("  " + " ".join(f"{np.float32(c):.8e}" for c in coefficients[::-1]))
+        digits = "{:.16e}" if name.endswith("f64") else "{:.8e}"
+        print("  " + " ".join(digits.format(c if name.endswith("f64") else np.float32(c))
+                              for c in coefficients[::-1]))
 
 
 if __name__ == "__main__":

@@ -107,9 +107,9 @@ def functions():
     unary("clone", lambda i: i.x.clone(memory_format=torch.contiguous_format), True)
     unary("contiguous", lambda i: i.x.contiguous(), True)
     unary("zeros_like", lambda i: torch.zeros_like(i.x), True)
-    unary("fill_", lambda i: i.y.fill_(3), True)
-    unary("mul_", lambda i: i.y.mul_(1), True)
-    unary("to_f32", lambda i: i.x.to(torch.float32).mul_(1))
+    add("other", "fill_", lambda i: i.y.fill_(3), True)
+    add("other", "mul_", lambda i: i.y.mul_(1), True)
+    add("other", "to_f32", lambda i: i.x.to(torch.float32).mul_(1))
     for name in ("bf16", "i64"):
         unary("to_" + name, (lambda d: lambda i: i.x.to(d))(DTYPES[name]), name != "i64")
     unary("to_f16", lambda i: i.x.to(torch.float16), True)

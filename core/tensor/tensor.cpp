@@ -61,7 +61,7 @@ void Tensor::check_host_access(DType wanted) const {
         name_of(wanted));
   check(device().type == DeviceType::cpu,
         "data: tensor is not on the CPU; use to(Device{{}}) first");
-  check(is_contiguous(), "data: tensor of shape {} and strides {} is not contiguous; use clone()",
+  check(is_contiguous(), "data: tensor of shape {} and strides {} is not contiguous; use contiguous()",
         shape(), strides());
 }
 
@@ -184,9 +184,7 @@ Tensor& Tensor::add_(const Tensor& other, double factor) {
   if (factor == 1) {
     table.accumulate(view(), wide.view());
   } else {
-    const Tensor scaled = empty(shape(), {dtype(), device()});
-    table.binary_scalar(kernels::BinaryOp::mul, scaled.view(), wide.view(), factor, false);
-    table.accumulate(view(), scaled.view());
+    table.accumulate_scaled(view(), wide.view(), factor);
   }
   bump_version();
   record_in_place({"add_", 1, factor}, other);
@@ -287,12 +285,12 @@ Tensor linspace(double first, double last, int64_t n, TensorOptions options) {
         "linspace: wrong dtype; got bool, want a dtype of numbers");
   for (const double end : {first, last}) check_held("linspace", end, options.dtype);
   const double step = n > 1 ? (last - first) / static_cast<double>(n - 1) : 0;
-  std::vector<double> values(static_cast<size_t>(n));
-  for (int64_t i = 0; i < n; ++i)
-    values[static_cast<size_t>(i)] = i < n / 2 || n == 1
-                                         ? first + step * static_cast<double>(i)
-                                         : last - step * static_cast<double>(n - 1 - i);
-  return untracked::to(untracked::cast(from_vector(values, {n}), options.dtype), options.device);
+  const Tensor values = empty({n}, {.dtype = DType::f64});
+  auto* numbers = static_cast<double*>(values.data());
+  const int64_t half = n == 1 ? 1 : n / 2;
+  for (int64_t i = 0; i < half; ++i) numbers[i] = first + step * static_cast<double>(i);
+  for (int64_t i = half; i < n; ++i) numbers[i] = last - step * static_cast<double>(n - 1 - i);
+  return untracked::to(untracked::cast(values, options.dtype), options.device);
 }
 
 template <class T>

@@ -329,8 +329,8 @@ Tensor contiguous(const Tensor& x);
 Tensor clone(const Tensor& x);
 // Returns a copy on another device, or x itself if it is there.
 Tensor to(const Tensor& x, Device device);
-// Converts x to a dtype. Keeps channels last if x has them (core/tensor/channels_last.h), else
-// returns contiguous memory.
+// Converts x to a dtype. Keeps the order of x's dimensions in memory, as elementwise functions do
+// (docs/porting.md).
 Tensor cast(const Tensor& x, DType dtype);
 // Sums x down to a shape that broadcasts to x's.
 Tensor sum_to(const Tensor& x, const Shape& shape);

@@ -192,10 +192,15 @@ void where(View y, View condition, View a, View b) {
 }
 
 void clamp(View y, View x, double low, double high) {
+#ifdef BOOSTER_ON_GPU  // a call carries one number
+  binary_scalar(BinaryOp::maximum, y, x, low, false);
+  binary_scalar(BinaryOp::minimum, y, y, high, false);
+#else
   const View least = broadcast_value(x, DType::f64, &low),
              most = broadcast_value(x, DType::f64, &high);
   const View* views[] = {&y, &x, &least, &most};
   with_floating_type(y.dtype, [&](auto c) { map<decltype(c), 3>(views, Clamp()); });
+#endif
 }
 
 void copy(View out, View in) {
@@ -228,6 +233,15 @@ void accumulate(View out, View in) {
   const View* views[] = {&out, &out, &in};
   with_compute_type(wider(out.dtype, in.dtype),
                     [&](auto c) { map<decltype(c), 2>(views, binary_value::add()); });
+}
+
+void accumulate_scaled(View out, View in, double factor) {
+  int64_t integer = static_cast<int64_t>(factor);
+  const View number = is_floating(out.dtype) ? broadcast_value(out, DType::f64, &factor)
+                                             : broadcast_value(out, DType::i64, &integer);
+  const View* views[] = {&out, &out, &in, &number};
+  with_compute_type(wider(out.dtype, in.dtype),
+                    [&](auto c) { map<decltype(c), 3>(views, AddScaled()); });
 }
 
 }  // namespace booster::kernels::BOOSTER_VARIANT

@@ -79,6 +79,13 @@ struct Clamp {
   }
 };
 
+struct AddScaled {
+  template <class T>
+  KERNEL_FN T operator()(T a, T b, T factor) const {
+    return a + b * factor;
+  }
+};
+
 struct Same {
   template <class T>
   KERNEL_FN T operator()(T x) const {

@@ -34,16 +34,47 @@ void visit_sum_type(DType dtype, F&& f) {
   f(static_cast<int64_t*>(nullptr));
 }
 
+// Sets to[i] = from[index[i]] for elements of type T, for runs of n indices.
+template <class T>
+void select_elements(T* to, const T* from, const int64_t* index, int64_t n) {
+  typedef T One __attribute__((may_alias));
+  for (int64_t i = 0; i < n; ++i)
+    static_cast<One*>(to)[i] = static_cast<const One*>(from)[index[i]];
+}
+
 // Sets out[o][i] = x[o][index[i]] for slices of `inner` elements.
 void select_slices(const View& out, const View& x, const View& index, Slices slices) {
   const int64_t n = index.size(), bytes = slices.inner * size_of(x.dtype);
   const int64_t* position = index.as<const int64_t>();
   const char* from = x.as<const char>();
   char* to = out.as<char>();
-  for_each_range(slices.outer * n, grain_for(slices.inner), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      __builtin_memcpy(to + i * bytes, from + (i / n * slices.extent + position[i % n]) * bytes,
-                       static_cast<size_t>(bytes));
+  const auto for_each_run = [&](auto&& body) {
+    for_each_range(slices.outer * n, grain_for(slices.inner), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end;) {
+        const int64_t outer = i / n, first = i % n, left = n - first;
+        const int64_t count = left < end - i ? left : end - i;
+        body(to + i * bytes, from + outer * slices.extent * bytes, position + first, count);
+        i += count;
+      }
+    });
+  };
+  const auto select_as = [&](auto* type) {
+    using T = __typeof__(*type);
+    for_each_run([](char* there, const char* here, const int64_t* at, int64_t count) {
+      select_elements(reinterpret_cast<T*>(there), reinterpret_cast<const T*>(here), at, count);
+    });
+  };
+  if (slices.outer * n == 0) return;
+  switch (bytes) {
+    case 1: return select_as(static_cast<uint8_t*>(nullptr));
+    case 2: return select_as(static_cast<uint16_t*>(nullptr));
+    case 4: return select_as(static_cast<uint32_t*>(nullptr));
+    case 8: return select_as(static_cast<uint64_t*>(nullptr));
+    default: break;
+  }
+  for_each_run([=](char* there, const char* here, const int64_t* at, int64_t count) {
+    for (int64_t i = 0; i < count; ++i)
+      __builtin_memcpy(there + i * bytes, here + at[i] * bytes, static_cast<size_t>(bytes));
   });
 }
 

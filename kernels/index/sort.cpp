@@ -11,7 +11,7 @@ struct Entry {
   int64_t position;
 };
 
-thread_local Scratch entry_buffer;
+thread_local Scratch entry_buffer, key_buffer;
 
 // Merges the sorted entries from[begin, middle) and from[middle, end) to to[begin, end).
 void merge(Entry* to, const Entry* from, int64_t begin, int64_t middle, int64_t end) {
@@ -47,43 +47,79 @@ const Entry* sorted(Entry* entries, Entry* room, int64_t n) {
   return entries;
 }
 
-// Puts the first `wanted` of n entries, sorted, at the beginning of `best`.
-template <class EntryAt>
-void select_first(Entry* best, int64_t wanted, int64_t n, EntryAt&& entry_at) {
-  for (int64_t i = 0; i < n; ++i) {
-    const Entry entry = entry_at(i);
-    if (i >= wanted && entry.key >= best[wanted - 1].key) continue;
-    int64_t at = i < wanted ? i : wanted - 1;
-    for (; at > 0 && best[at - 1].key > entry.key; --at) best[at] = best[at - 1];
-    best[at] = entry;
+// Sets keys[i] = key of element first + i. Key is as wide as a dtype's keys.
+template <class Key>
+void load_keys(Key* keys, const View& x, int64_t first, int64_t n, bool descending) {
+  const auto* run = x.as<const char>() + first * size_of(x.dtype);
+  const auto load_as = [&](auto* type, auto&& key_of) {
+    const auto* from = reinterpret_cast<decltype(type)>(run);
+    for (int64_t i = 0; i < n; ++i) {
+      const auto key = Key(key_of(from[i]));
+      keys[i] = descending ? Key(~key) : key;
+    }
+  };
+  if (x.dtype == DType::f32)
+    return load_as(static_cast<const float*>(nullptr), [](float v) { return sort_key(v); });
+  if (x.dtype == DType::i64)
+    return load_as(static_cast<const int64_t*>(nullptr), [](int64_t v) { return sort_key(v); });
+  if (x.dtype == DType::bf16)
+    return load_as(static_cast<const bf16*>(nullptr), [](bf16 v) { return sort_key(to_float(v)); });
+  for (int64_t i = 0; i < n; ++i) keys[i] = Key(sort_key_of(run, x.dtype, i, descending));
+}
+
+// Puts the first `wanted` of n keys, sorted, at the beginning of `best`. Skips blocks of keys that
+// are all too large.
+template <class Key>
+void select_first(Entry* best, int64_t wanted, int64_t n, const Key* keys) {
+  const auto take = [=](int64_t i, int64_t at) {
+    const Key key = keys[i];
+    for (; at > 0 && best[at - 1].key > key; --at) best[at] = best[at - 1];
+    best[at] = {key, i};
+  };
+  constexpr int64_t block = 32;
+  int64_t i = 0;
+  for (; i < wanted; ++i) take(i, i);
+  while (i < n) {
+    const Key limit = Key(best[wanted - 1].key);
+    const int64_t end = i + block < n ? i + block : n;
+    Key found = 0;
+    for (int64_t j = i; j < end; ++j) found |= Key(keys[j] < limit);
+    for (; found && i < end; ++i)
+      if (keys[i] < best[wanted - 1].key) take(i, wanted - 1);
+    i = end;
   }
 }
 
 // Above this a full sort is faster if most elements enter the list.
 constexpr int64_t most_selected = 128;
 
-}  // namespace
-
-void sort_rows(View index, View x, bool descending) {
+template <class Key>
+void sort_rows_by(const View& index, const View& x, bool descending) {
   const int64_t n = x.columns(), wanted = index.columns();
   if (wanted == 0) return;
   for_each_range(x.rows(), grain_for(16 * n), [=](int64_t begin, int64_t end) {
     Entry* entries = entry_buffer.get<Entry>(2 * n);
+    Key* keys = key_buffer.get<Key>(n);
     for (int64_t row = begin; row < end; ++row) {
-      const auto entry_at = [=](int64_t i) -> Entry {
-        return {sort_key_of(x.data, x.dtype, row * n + i, descending), i};
-      };
+      load_keys(keys, x, row * n, n, descending);
       const Entry* in_order = entries;
       if (wanted < n && wanted <= most_selected) {
-        select_first(entries, wanted, n, entry_at);
+        select_first(entries, wanted, n, keys);
       } else {
-        for (int64_t i = 0; i < n; ++i) entries[i] = entry_at(i);
+        for (int64_t i = 0; i < n; ++i) entries[i] = {keys[i], i};
         in_order = sorted(entries, entries + n, n);
       }
       int64_t* to = index.as<int64_t>() + row * wanted;
       for (int64_t i = 0; i < wanted; ++i) to[i] = in_order[i].position;
     }
   });
+}
+
+}  // namespace
+
+void sort_rows(View index, View x, bool descending) {
+  if (key_bits(x.dtype) == 64) return sort_rows_by<uint64_t>(index, x, descending);
+  sort_rows_by<uint32_t>(index, x, descending);
 }
 
 }  // namespace booster::kernels::BOOSTER_VARIANT

@@ -2,7 +2,7 @@
 // variant. Polynomials are minimax fits made for this file (scripts/fit_polynomials.py). Largest
 // errors over all floats, checked by tests/kernels:
 //   in units in the last place: exp_ 1.1, log_ 0.9, tanh_ 1.4, erf_ 1.5,
-//     sigmoid_ 2.5 (results below 1.2e-38 may become 0), sin_ and cos_ 1, power 1
+//     sigmoid_ 2.5 (results below 1.2e-38 may become 0), sin_ and cos_ 1.8, power 1
 //   absolute: normal_cdf 1e-7, gelu_slope and gelu_tanh_slope 3e-7
 // double uses the C library; integers are computed in double.
 #pragma once
@@ -158,12 +158,12 @@ KERNEL_FN float sin_from(float x, int32_t quarters) {
   // pi / 2 in two parts; the first has 33 bits, so that its product with k is exact
   const float r = float((double(x) - k * 1.57079632673412561417) - k * 6.07710050650619224932e-11);
   const float square = r * r;
-  float s = -1.95146320e-4f;
-  s = s * square + 8.33215605e-3f;
-  s = s * square - 1.66666545e-1f;
+  float s = -1.95172994e-4f;
+  s = s * square + 8.33217800e-3f;
+  s = s * square - 1.66666552e-1f;
   const float sine = r + r * square * s;
-  float c = 2.44324130e-5f;
-  c = c * square - 1.38873099e-3f;
+  float c = 2.44384519e-5f;
+  c = c * square - 1.38873677e-3f;
   c = c * square + 4.16666456e-2f;
   const float cosine = 1.0f - (0.5f * square - square * square * c);
   const int32_t turn = bits_of_float(shifted) + quarters;
@@ -179,21 +179,21 @@ KERNEL_FN float power(float a, float b) {
   const int32_t exponent = int32_t(bits - 0x3F3504F3u) >> 23;  // mantissa in [sqrt(1/2), sqrt(2))
   const double m = double(float_of_bits(int32_t(bits - (uint32_t(exponent) << 23))));
   const double s = (m - 1.0) / (m + 1.0), square = s * s;
-  double p = 0.34025944920342177;
-  p = p * square + 0.41170430717418838;
-  p = p * square + 0.57708288185189338;
-  p = p * square + 0.96179667907267885;
+  double p = 0.33659508760763812;
+  p = p * square + 0.41190094118628467;
+  p = p * square + 0.57707977782050923;
+  p = p * square + 0.96179669230170628;
   const double log2_a = double(exponent) + (s * 2.8853900817779268 + s * square * p);
   const double y = double(b) * log2_a;
   const double limited = y > 200.0 ? 200.0 : (y < -200.0 ? -200.0 : y);
   const double shifted = limited + 6755399441055744.0;  // its low bits hold the nearest integer
   const double f = limited - (shifted - 6755399441055744.0);
-  double q = 1.5353341034229242e-4;
-  q = q * f + 1.3398900238802891e-3;
-  q = q * f + 9.6184376066337958e-3;
-  q = q * f + 5.5503324094768575e-2;
-  q = q * f + 2.4022647910278244e-1;
-  q = q * f + 6.9314720288105225e-1;
+  double q = 1.5403512582205073e-4;
+  q = q * f + 1.3390735477265380e-3;
+  q = q * f + 9.6182374942877114e-3;
+  q = q * f + 5.5503574336373075e-2;
+  q = q * f + 2.4022649794963097e-1;
+  q = q * f + 6.9314718792669117e-1;
   q = q * f + 1.0;
   const int64_t two_to_k = __builtin_bit_cast(int64_t, q) + (__builtin_bit_cast(int64_t, shifted) << 52);
   return float(__builtin_bit_cast(double, two_to_k));

@@ -8,6 +8,8 @@
 
 #ifdef BOOSTER_ON_GPU
 #include "kernels/cuda/element_group.cuh"
+#else
+#include "kernels/random/philox_vectors.h"
 #endif
 
 namespace booster::kernels::BOOSTER_VARIANT {
@@ -87,18 +89,15 @@ void drop(const View& y, const View& x, Drop<C> rule, RandomPosition position) {
 
 constexpr int64_t run = 512;
 
-// Sets bits[i] = random word of element begin + i, up to the end of a block of four; begin is a
-// multiple of 4.
+// Sets bits[i] = random word of element begin + i, up to the end of a block of four and perhaps
+// further, but not beyond `run` words; begin is a multiple of 4.
 void draw(uint32_t* bits, RandomPosition position, int64_t begin, int64_t n) {
-  const uint64_t first = uint64_t(begin) / 4;
-  const int64_t blocks = (n + 3) / 4;
-  uint32_t words[4][run / 4];
-  for (int64_t b = 0; b < blocks; ++b) {
-    const Philox four = random_block(position, first + uint64_t(b));
-    for (int k = 0; k < 4; ++k) words[k][b] = four.word[k];
-  }
-  for (int64_t b = 0; b < blocks; ++b)
-    for (int k = 0; k < 4; ++k) bits[4 * b + k] = words[k][b];
+  const uint64_t* origin = position.origin;
+  const uint64_t key = origin ? origin[0] : position.key;
+  const uint64_t first = position.offset + (origin ? origin[1] : 0) + uint64_t(begin) / 4;
+  constexpr int64_t at_once = lanes<uint32_t>;
+  static_assert(run % (4 * at_once) == 0);
+  for (int64_t b = 0; 4 * b < n; b += at_once) philox_vectors(bits + 4 * b, key, first + uint64_t(b));
 }
 
 template <class Rule>
@@ -113,12 +112,58 @@ void generate(const View& out, RandomPosition position, Rule rule) {
   });
 }
 
-// Computes the same numbers as the rule by loops that vectorise, except for sines and cosines: the
-// C library's are part of what a seed means.
+// Returns true if x is so close to the middle of two floats that a float whose error is below
+// 9/16 of their distance may be either.
+KERNEL_FN bool is_near_middle(double x) {
+  constexpr int32_t spacing = 1 << 29;  // of floats, in spacings of doubles
+  const auto place = int32_t(__builtin_bit_cast(int64_t, x) & (spacing - 1)) - spacing / 2;
+  return (place < 0 ? -place : place) < spacing / 16;
+}
+
+// Sets cosine[j] = cosf(angle[j]) and sine[j] = sinf(angle[j]) for 0 <= angle <= 2 pi. The C
+// library's results are part of what a seed means, and their errors are below 9/16 of the distance of
+// two floats. So a loop that vectorises computes them in double, and the library is asked only where
+// two floats are possible.
+void turn(float* cosine, float* sine, const float* angle, int64_t n) {
+  bool asks_cosine[run / 2], asks_sine[run / 2];
+  for (int64_t j = 0; j < n; ++j) {
+    const double x = double(angle[j]);
+    const double shifted = x * 0.63661977236758134308 + 6755399441055744.0;
+    const double k = shifted - 6755399441055744.0;  // the nearest integer
+    const double r = (x - k * 1.57079632673412561417) - k * 6.07710050650619224932e-11;
+    const double square = r * r;
+    double s = 1.6059043836821613e-10;  // 1 / 13!, 1 / 11!, ...
+    s = s * square - 2.5052108385441720e-08;
+    s = s * square + 2.7557319223985893e-06;
+    s = s * square - 1.9841269841269841e-04;
+    s = s * square + 8.3333333333333332e-03;
+    s = s * square - 1.6666666666666666e-01;
+    s = r + r * square * s;
+    double c = 2.0876756987868099e-09;  // 1 / 12!, 1 / 10!, ...
+    c = c * square - 2.7557319223985888e-07;
+    c = c * square + 2.4801587301587302e-05;
+    c = c * square - 1.3888888888888889e-03;
+    c = c * square + 4.1666666666666664e-02;
+    c = 1.0 - (0.5 * square - square * square * c);
+    const int64_t quarter = __builtin_bit_cast(int64_t, shifted);
+    const double a = quarter & 1 ? s : c, b = quarter & 1 ? c : s;
+    const double x_part = (quarter + 1) & 2 ? -a : a, y_part = quarter & 2 ? -b : b;
+    cosine[j] = float(x_part);
+    sine[j] = float(y_part);
+    asks_cosine[j] = is_near_middle(x_part);
+    asks_sine[j] = is_near_middle(y_part);
+  }
+  for (int64_t j = 0; j < n; ++j)
+    if (asks_cosine[j]) cosine[j] = ::cosf(angle[j]);
+  for (int64_t j = 0; j < n; ++j)
+    if (asks_sine[j]) sine[j] = ::sinf(angle[j]);
+}
+
+// Computes the same numbers as the rule, by loops that vectorise.
 void generate(const View& out, RandomPosition position, Normal rule) {
   for_each_range(out.size(), run, [&](int64_t begin, int64_t end) {
     alignas(64) uint32_t bits[run];
-    alignas(64) float radius[run / 2], angle[run / 2], turn[run], values[run];
+    alignas(64) float radius[run / 2], angle[run / 2], cosine[run / 2], sine[run / 2], values[run];
     const int64_t n = end - begin, pairs = (n + 1) / 2;
     draw(bits, position, begin, n);
     if (n % 2 == 1) bits[n] = bits[n - 1] * 2654435761u;
@@ -126,12 +171,11 @@ void generate(const View& out, RandomPosition position, Normal rule) {
       radius[j] = sqrt_(-2.0f * log_(1.0f - unit_float(bits[2 * j])));
       angle[j] = 6.2831853f * unit_float(bits[2 * j + 1]);
     }
+    turn(cosine, sine, angle, pairs);
     for (int64_t j = 0; j < pairs; ++j) {
-      turn[2 * j] = ::cosf(angle[j]);
-      turn[2 * j + 1] = ::sinf(angle[j]);
+      values[2 * j] = rule.centre + rule.scale * radius[j] * cosine[j];
+      values[2 * j + 1] = rule.centre + rule.scale * radius[j] * sine[j];
     }
-    for (int64_t i = 0; i < 2 * pairs; ++i)
-      values[i] = rule.centre + rule.scale * radius[i / 2] * turn[i];
     store_run(out.as<char>() + begin * size_of(out.dtype), out.dtype, 1, values, n);
   });
 }

@@ -26,6 +26,11 @@ struct Sum {
   KERNEL_FN static Value combine(Value a, Value b) { return a + b; }
   KERNEL_FN static Value combine_lane(Value a, Value b) { return a + b; }
 };
+template <class C>
+struct Squares : Sum<C> {
+  using typename Sum<C>::Value;
+  KERNEL_FN static Value of(C x) { return Value(x) * Value(x); }
+};
 // Counts zeros, or nonzeros.
 template <class C, bool zero>
 struct Count : Sum<C> {
@@ -56,13 +61,6 @@ struct Extreme {
     return keeps ? a : b;
   }
 };
-
-template <class Fold>
-constexpr bool is_floating_extreme = false;
-template <bool largest>
-constexpr bool is_floating_extreme<Extreme<float, largest>> = true;
-template <bool largest>
-constexpr bool is_floating_extreme<Extreme<double, largest>> = true;
 
 // Converts a run. One function for all callers, because it has code for every dtype.
 template <class C>

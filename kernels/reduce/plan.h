@@ -72,22 +72,28 @@ struct Line {
 };
 
 // A place along `columns` and in `outer` identifies a result. Its numbers are `count` positions
-// along `rows` and in `reduced`. Tasks have `tile` neighbouring columns and `part` positions.
+// along `rows` and in `reduced`, each `repeats` times: dimensions along which x is broadcast are left
+// out. Tasks have `tile` neighbouring columns and `part` positions.
 struct ReductionPlan {
   Axes outer, reduced;
   static constexpr int64_t most_columns = 512;  // of a task
   Line columns, rows;
   bool is_dense = false;  // rows of columns follow each other without gaps
-  int64_t outputs, count;
+  int64_t outputs, count, repeats = 1;
   int64_t tile, tiles;  // tiles: for all results
   int64_t part, parts;  // parts: of each result
 
   // Makes a plan. is_kept(d) is true if the results have x's dimension d.
   template <class IsKept>
   ReductionPlan(const View& out, const View& x, IsKept&& is_kept) {
-    for (int d = 0; d < x.ndim; ++d)
-      is_kept(d) ? outer.insert(x.shape[d], x.strides[d], out.strides[d])
-                 : reduced.insert(x.shape[d], x.strides[d], 0);
+    for (int d = 0; d < x.ndim; ++d) {
+      if (is_kept(d))
+        outer.insert(x.shape[d], x.strides[d], out.strides[d]);
+      else if (x.strides[d] == 0 && x.shape[d] > 1)
+        repeats *= x.shape[d];
+      else
+        reduced.insert(x.shape[d], x.strides[d], 0);
+    }
     outer.merge();
     reduced.merge();
     outputs = outer.size();

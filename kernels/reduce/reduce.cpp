@@ -5,9 +5,8 @@
 // in parallel; otherwise a result has many partial ones (lanes).
 #include "kernels/catalogue.h"
 #include "kernels/launch/workspace.h"
-#include "kernels/numbers/vectors.h"
-#include "kernels/reduce/folds.h"
 #include "kernels/reduce/plan.h"
+#include "kernels/reduce/row_folds.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
@@ -34,69 +33,38 @@ void fold_dense(typename Fold::Value* results, const ReductionPlan& plan, const 
   partial.finish(results, columns);
 }
 
-// The extreme of numbers in vectors. A comparison with nan is false, so nans are noted separately.
-template <class C, bool largest>
-class ExtremeLanes {
- public:
-  ExtremeLanes() {
-    for (V& one : best_) one = V{} + Fold::identity;
-  }
-  void add(const C* x, int64_t n) {
-    V best[at_once];  // may stay in registers
-    Mask is_nan[at_once];
-    for (int k = 0; k < at_once; ++k) best[k] = best_[k], is_nan[k] = is_nan_[k];
-    const auto add_vector = [&](int k, V now) {
-      best[k] = further(best[k], now);
-      is_nan[k] |= now != now;
-    };
-    constexpr int width = lanes<C>;
-    int64_t i = 0;
-    for (; i + at_once * width <= n; i += at_once * width)
-      for (int k = 0; k < at_once; ++k) add_vector(k, load_vector(x + i + k * width));
-    for (; i + width <= n; i += width) add_vector(0, load_vector(x + i));
-    for (int k = 0; k < at_once; ++k) best_[k] = best[k], is_nan_[k] = is_nan[k];
-    for (; i < n; ++i) rest_ = Fold::combine(rest_, x[i]);
-  }
-  C finish() const {
-    const V best = further(further(best_[0], best_[1]), further(best_[2], best_[3]));
-    const Mask is_nan = is_nan_[0] | is_nan_[1] | is_nan_[2] | is_nan_[3];
-    C result = best[0];
-    bool has_nan = false;
-    for (int lane = 0; lane < lanes<C>; ++lane) {
-      result = (largest ? best[lane] > result : best[lane] < result) ? best[lane] : result;
-      has_nan |= is_nan[lane] != 0;
-    }
-    return has_nan ? C(__builtin_nan("")) : Fold::combine(result, rest_);
-  }
-
- private:
-  using Fold = Extreme<C, largest>;
-  using V = Vector<C>;
-  using Mask = decltype(V{} != V{});
-  static constexpr int at_once = 4;
-
-  KERNEL_FN static V further(V a, V b) { return (largest ? b > a : b < a) ? b : a; }
-
-  V best_[at_once];
-  Mask is_nan_[at_once] = {};
-  C rest_ = Fold::identity;
-};
-
-// Computes a task's result, an extreme of neighbours in memory.
+// Folds `count` numbers along a line of x.
 template <class Fold>
-void fold_line(typename Fold::Number* result, const ReductionPlan& plan, const View& x,
-               const ReductionPlan::Task& task) {
+typename Fold::Value fold_line(const View& x, int64_t offset, int64_t stride, int64_t count) {
   using C = typename Fold::Number;
   alignas(64) C buffer[run];
-  ExtremeLanes<C, Fold::is_largest> extreme;
-  plan.for_each_segment(task, [&](int64_t offset, int64_t rows) {
-    const int64_t stride = plan.rows.stride;
-    for (int64_t i = 0; i < rows; i += run) {
-      const int64_t n = rows - i < run ? rows - i : run;
-      extreme.add(read(x, offset + i * stride, stride, n, buffer), n);
+  const auto add_to = [&](auto& folded) {
+    for (int64_t i = 0; i < count; i += run) {
+      const int64_t n = count - i < run ? count - i : run;
+      folded.add(read(x, offset + i * stride, stride, n, buffer), n);
     }
+  };
+  if constexpr (RunFoldOf<Fold>::is_known) {
+    typename RunFoldOf<Fold>::type folded;
+    add_to(folded);
+    return folded.finish();
+  } else {
+    Lanes<Fold, 32> folded(1);
+    add_to(folded);
+    typename Fold::Value value;
+    folded.finish(&value, 1);
+    return value;
+  }
+}
+
+// Computes a task's result from neighbours in memory.
+template <class Fold>
+void fold_lines(typename Fold::Value* result, const ReductionPlan& plan, const View& x,
+                const ReductionPlan::Task& task) {
+  *result = Fold::identity;
+  plan.for_each_segment(task, [&](int64_t offset, int64_t rows) {
+    *result = Fold::combine(*result, fold_line<Fold>(x, offset, plan.rows.stride, rows));
   });
-  *result = extreme.finish();
 }
 
 // Computes the task's results if neighbours in memory belong to different ones: four rows at a
@@ -132,8 +100,8 @@ template <class Fold>
 void fold_task(typename Fold::Value* results, const ReductionPlan& plan, const View& x,
                const ReductionPlan::Task& task) {
   if (!plan.is_dense) return fold_columns<Fold>(results, plan, x, task);
-  if constexpr (is_floating_extreme<Fold>)
-    if (task.columns == 1 && plan.count >= 512) return fold_line<Fold>(results, plan, x, task);
+  if constexpr (RunFoldOf<Fold>::is_known)
+    if (task.columns == 1 && plan.rows.size > 16) return fold_lines<Fold>(results, plan, x, task);
   if (task.columns == 1 && plan.count > 16) return fold_dense<Fold, 32>(results, plan, x, task);
   if (task.columns == 1) return fold_dense<Fold, 1>(results, plan, x, task);
   fold_dense<Fold, 0>(results, plan, x, task);
@@ -147,22 +115,59 @@ double result_of(ReduceOp op, Value folded, int64_t count) {
   return double(folded) / double(count);
 }
 
+// Stores n results, at most ReductionPlan::most_columns, from an offset of `out` on.
+template <class Value>
+void store_values(ReduceOp op, const ReductionPlan& plan, const View& out, int64_t offset,
+                  int64_t stride, Value* folded, int64_t n) {
+  char* to = out.as<char>() + offset * size_of(out.dtype);
+  const bool is_extreme = op == ReduceOp::amax || op == ReduceOp::amin;
+  if (plan.repeats > 1 && !is_extreme)
+    for (int64_t i = 0; i < n; ++i) folded[i] *= Value(plan.repeats);
+  if (is_extreme || op == ReduceOp::sum || op == ReduceOp::squares)
+    return store_run(to, out.dtype, stride, folded, n);
+  const int64_t count = plan.count * plan.repeats;
+  double results[ReductionPlan::most_columns];
+  for (int64_t i = 0; i < n; ++i) results[i] = result_of(op, folded[i], count);
+  store_run(to, out.dtype, stride, results, n);
+}
 template <class Value>
 void store_results(ReduceOp op, const ReductionPlan& plan, const View& out,
-                   const ReductionPlan::Task& task, const Value* folded) {
-  char* to = out.as<char>() + task.first.out * size_of(out.dtype);
-  const int64_t stride = plan.columns.out_stride;
-  if (op == ReduceOp::sum || op == ReduceOp::amax || op == ReduceOp::amin)
-    return store_run(to, out.dtype, stride, folded, task.columns);
-  double results[ReductionPlan::most_columns];
-  for (int64_t c = 0; c < task.columns; ++c) results[c] = result_of(op, folded[c], plan.count);
-  store_run(to, out.dtype, stride, results, task.columns);
+                   const ReductionPlan::Task& task, Value* folded) {
+  store_values(op, plan, out, task.first.out, plan.columns.out_stride, folded, task.columns);
+}
+
+// Returns true if each result is made of one line of x that one task reads.
+bool has_own_lines(const ReductionPlan& plan) {
+  return plan.columns.size == 1 && plan.parts == 1 && plan.reduced.ndim == 0 && plan.count > 16;
+}
+
+// Computes such results, many in a row, without a task for each.
+template <class Fold>
+void reduce_lines(ReduceOp op, const ReductionPlan& plan, const View& out, const View& x) {
+  Axes around = plan.outer;
+  const Line next = Line::innermost(around);
+  constexpr int64_t most = ReductionPlan::most_columns;
+  for_each_range(plan.outputs, grain_for(plan.count), [&](int64_t begin, int64_t end) {
+    typename Fold::Value values[most];
+    for (int64_t at = begin; at < end;) {
+      const int64_t here = at % next.size, left = next.size - here;
+      int64_t n = left < end - at ? left : end - at;
+      if (n > most) n = most;
+      const Axes::Offsets first = around.at(at / next.size);
+      for (int64_t i = 0; i < n; ++i)
+        values[i] = fold_line<Fold>(x, first.x + (here + i) * next.stride, plan.rows.stride,
+                                    plan.count);
+      store_values(op, plan, out, first.out + here * next.out_stride, next.out_stride, values, n);
+      at += n;
+    }
+  });
 }
 
 template <class Fold>
 void reduce_by(ReduceOp op, const View& out, const View& x) {
   using Value = typename Fold::Value;
   const ReductionPlan plan(out, x, [&](int d) { return out.shape[d] == x.shape[d]; });
+  if (has_own_lines(plan)) return reduce_lines<Fold>(op, plan, out, x);
   if (plan.parts == 1)
     return plan.for_each_task([&](int64_t tile, int64_t) {
       alignas(64) Value values[ReductionPlan::most_columns];
@@ -195,6 +200,7 @@ void reduce_as(ReduceOp op, const View& out, const View& x) {
     case ReduceOp::amin: return reduce_by<Extreme<C, false>>(op, out, x);
     case ReduceOp::any: return reduce_by<Count<C, false>>(op, out, x);
     case ReduceOp::all: return reduce_by<Count<C, true>>(op, out, x);
+    case ReduceOp::squares: return reduce_by<Squares<C>>(op, out, x);
   }
 }
 

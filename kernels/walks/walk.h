@@ -33,7 +33,7 @@ struct Order {
     for (int i = 0; i < first.ndim; ++i) dims[i] = i;
     if (descends(first)) return;
     for (int i = 1; i < first.ndim; ++i)
-      for (int k = i; k > 0 && first.strides[dims[k - 1]] < first.strides[dims[k]]; --k) {
+      for (int k = i; k > 0 && distance(first, dims[k - 1]) < distance(first, dims[k]); --k) {
         const int dim = dims[k];
         dims[k] = dims[k - 1];
         dims[k - 1] = dim;
@@ -46,12 +46,16 @@ struct Order {
   }
 
  private:
+  // Returns the absolute stride; reversed dimensions have negative ones.
+  static int64_t distance(const View& view, int dim) {
+    return view.strides[dim] < 0 ? -view.strides[dim] : view.strides[dim];
+  }
   // Returns true if strides descend in this order; sizes of 1 and broadcast dimensions do not
   // count.
   bool descends(const View& view) const {
     int64_t outer = INT64_MAX;
     for (int i = 0; i < view.ndim; ++i) {
-      const int64_t stride = view.strides[dims[i]];
+      const int64_t stride = distance(view, dims[i]);
       if (view.shape[dims[i]] == 1 || stride == 0) continue;
       if (stride > outer) return false;
       outer = stride;

@@ -137,6 +137,20 @@ TEST_CASE("erf is within 1.5 units in the last place") {
 TEST_CASE("sigmoid is within 2.5 units in the last place where the result is normal") {
   check_op(UnaryOp::sigmoid, sigmoid, ulps, 2.5, -87.3);
 }
+TEST_CASE("sin and cos are within 1.8 units in the last place, also of large angles") {
+  check_op(UnaryOp::sin, std::sin, ulps, 1.8);
+  check_op(UnaryOp::cos, std::cos, ulps, 1.8);
+}
+TEST_CASE("pow is within 1 unit in the last place for any exponent; nan, 0 and inf as std::pow") {
+  static double exponent;
+  for (const double value : {2.5, -1.7, 0.1, 1e-3, -30.0, 5.0, 77.5, -0.0}) {
+    CAPTURE(value);
+    exponent = double(float(value));
+    check_function([](const kernels::Table& on, View y,
+                      View x) { on.binary_scalar(kernels::BinaryOp::pow, y, x, exponent, false); },
+                   [](double x) { return std::pow(x, exponent); }, ulps, 1);
+  }
+}
 TEST_CASE("sqrt is correctly rounded") { check_op(UnaryOp::sqrt, std::sqrt, ulps, 0.5); }
 TEST_CASE("softplus is within 2.6 units in the last place, also where it is small") {
   check_op(UnaryOp::softplus, softplus, ulps, 2.6);

@@ -15,7 +15,8 @@ namespace {
 const DType dtypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16,
                         DType::i32, DType::i64, DType::u8,  DType::boolean};
 const ReduceOp ops[] = {ReduceOp::sum,  ReduceOp::mean, ReduceOp::amax,
-                        ReduceOp::amin, ReduceOp::any,  ReduceOp::all};
+                        ReduceOp::amin, ReduceOp::any,  ReduceOp::all,
+                        ReduceOp::squares};
 
 // Returns numbers that every dtype can hold, equal ones among them.
 Plain drawn(DType dtype, const Index& shape, const Index& strides, uint32_t seed) {
@@ -49,6 +50,7 @@ double combined(ReduceOp op, double a, double b) {
     case ReduceOp::amin: return std::min(a, b);
     case ReduceOp::any: return a != 0 || b != 0;
     case ReduceOp::all: return a != 0 && b != 0;
+    case ReduceOp::squares: return a + b * b;
     default: return a + b;
   }
 }
@@ -58,7 +60,9 @@ Numbers reduce(const Plain& x, ReduceOp op, unsigned reduced) {
   const Plain sums = zeros(DType::f64, shape), counts = zeros(DType::f64, shape);
   for_each_index(x.shape, [&](const Index& at) {
     const Index to = place_of(at, reduced);
-    const double first = op == ReduceOp::any || op == ReduceOp::all ? x.at(at) != 0 : x.at(at);
+    const bool is_truth = op == ReduceOp::any || op == ReduceOp::all;
+    const double first = is_truth ? x.at(at) != 0
+                                  : (op == ReduceOp::squares ? x.at(at) * x.at(at) : x.at(at));
     sums.set(to, counts.at(to) == 0 ? first : combined(op, sums.at(to), x.at(at)));
     counts.set(to, counts.at(to) + 1);
   });
@@ -70,7 +74,9 @@ Numbers reduce(const Plain& x, ReduceOp op, unsigned reduced) {
 
 DType result_dtype(ReduceOp op, DType dtype) {
   if (op == ReduceOp::any || op == ReduceOp::all) return DType::boolean;
-  return op == ReduceOp::sum && !is_floating(dtype) ? DType::i64 : dtype;
+  const bool is_sum = op == ReduceOp::sum || op == ReduceOp::squares;
+  if (op == ReduceOp::squares && is_floating(dtype) && dtype != DType::f64) return DType::f32;
+  return is_sum && !is_floating(dtype) ? DType::i64 : dtype;
 }
 
 void check_reductions(const Plain& x, unsigned reduced) {

@@ -307,7 +307,7 @@ Tensor compare(const char* name, CompareOp kind, Tensor a, Tensor b) {
   for (Tensor* x : {&a, &b})
     if (!is_converted_alike(*x, dtype)) *x = untracked::cast(*x, dtype);
   const Shape shape = broadcast_shapes(name, a.shape(), b.shape());
-  Tensor truth = empty(shape, {DType::boolean, a.device()});
+  Tensor truth = empty_for(a, b, shape, DType::boolean);
   kernels::on(a.device())
       .compare(kind, truth.view(), untracked::expand(a, shape).view(),
                untracked::expand(b, shape).view());
@@ -398,7 +398,10 @@ Tensor where(const Tensor& condition, const Tensor& a_, const Tensor& b_) {
   apply_policy(Op::where, {&a, &b});
   const Shape shape =
       broadcast_shapes("where", condition.shape(), broadcast_shapes("where", a.shape(), b.shape()));
-  Tensor y = empty(shape, {promoted(a, b), a.device()});
+  const DType dtype = promoted(a, b);
+  Tensor y = a.shape() == shape || b.shape() == shape
+                 ? empty_for(a, b, shape, dtype)
+                 : empty_in_order_of(condition, shape, {dtype, a.device()});
   const Tensor mask = untracked::expand(condition, shape);
   kernels::on(y.device())
       .where(y.view(), mask.view(), untracked::expand(a, shape).view(),

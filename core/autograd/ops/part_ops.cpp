@@ -72,7 +72,7 @@ void record_parts(const char* name, std::vector<Tensor>& parts, const Tensor& x,
               }));
 }
 
-// Returns a mask of rows x columns that is true on and below a diagonal.
+// Returns a mask of rows x columns that is true on and below a diagonal, by ops that recorders know.
 Tensor lower_triangle(int64_t rows, int64_t columns, int64_t diagonal, Device device) {
   const TensorOptions whole{DType::i64, device};
   const Tensor row = untracked::reshape(arange(rows, whole), {rows, 1});
@@ -232,15 +232,45 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
   return where(mask, scalar(value, {x.dtype(), x.device()}), x);
 }
 
+namespace {
+
+// Returns x with zeros above a diagonal, or below it. Whether an element stays depends only on
+// column - row: the mask is a vector, read along diagonals.
+Tensor triangle(const Tensor& x, int64_t diagonal, bool is_lower) {
+  const int64_t rows = x.size(-2), columns = x.size(-1);
+  const Tensor y = empty_in_order_of(x, x.dtype());
+  if (x.numel() > 0) {
+    const int64_t limit = std::clamp(diagonal, -rows - 1, columns + 1) + rows - 1;
+    const Tensor differences = arange(rows + columns - 1, {DType::i64, x.device()});
+    const Tensor stays = is_lower ? less_equal(differences, static_cast<double>(limit))
+                                  : greater_equal(differences, static_cast<double>(limit));
+    kernels::View mask = untracked::expand(stays[0], x.shape()).view();
+    mask.data = mask.as<char>() + rows - 1;
+    mask.strides[x.ndim() - 2] = -1;
+    mask.strides[x.ndim() - 1] = 1;
+    const Tensor zero = untracked::expand(scalar(0, {x.dtype(), x.device()}), x.shape());
+    kernels::on(x.device()).where(y.view(), mask, x.view(), zero.view());
+  }
+  return record(y, is_lower ? "tril" : "triu", {x},
+                twice([diagonal, is_lower](const Tensor& g, Gradients& d) {
+                  d[0] = triangle(g, diagonal, is_lower);
+                }));
+}
+
+}  // namespace
+
 Tensor tril(const Tensor& x, int64_t diagonal) {
   check_matrices("tril", x);
   const PolicyScope inside(nullptr);
+  if (!op_recorder) return triangle(x, diagonal, true);
   return where(lower_triangle(x.size(-2), x.size(-1), diagonal, x.device()), x,
                scalar(0, {x.dtype(), x.device()}));
 }
 
 Tensor triu(const Tensor& x, int64_t diagonal) {
   check_matrices("triu", x);
+  const PolicyScope inside(nullptr);
+  if (!op_recorder) return triangle(x, diagonal, false);
   return masked_fill(x, lower_triangle(x.size(-2), x.size(-1), diagonal - 1, x.device()), 0);
 }
 

@@ -265,8 +265,19 @@ Tensor root(const Tensor& y, double p) {
   return where(is_zero, scalar(0, {y.dtype(), y.device()}), rooted);
 }
 
+// Returns the sums of squares in the dtype of statistics, in one pass. Recorders of ops get the sum
+// of a square.
+Tensor sum_of_squares(const Tensor& x, const std::vector<int64_t>& dims) {
+  if (op_recorder) return sum(square(cast(x, wide_dtype(x))), dims, true);
+  const Reduced to = reduced_shapes("norm", x, dims);
+  const Tensor y = reduce_to(ReduceOp::squares, x, to.kept, wide_dtype(x));
+  return record(y, "sum_of_squares", {x},
+                twice([saved = SavedInput(x), dtype = x.dtype()](const Tensor& g, Gradients& d) {
+                  d[0] = cast(mul(mul(g, 2.0), saved.get()), dtype);
+                }));
+}
+
 Tensor norm_of(const Tensor& x, const std::vector<int64_t>& dims, double p) {
-  if (p == 2) return root(sum(square(x), dims, true), 2);
   const Tensor size = abs(x);
   if (std::isinf(p)) return p > 0 ? amax(size, dims, true) : amin(size, dims, true);
   if (p == 0)
@@ -311,7 +322,8 @@ Tensor norm(const Tensor& given, const std::vector<int64_t>& dims, bool keep_dim
   const PolicyScope inside(nullptr);
   const MemoryOrder ordered(x);
   const std::vector<int64_t> places = ordered.places(dims);
-  const Tensor sizes = norm_of(cast(ordered.x(), wide_dtype(x)), places, p);
+  const Tensor sizes = p == 2 ? root(sum_of_squares(ordered.x(), places), 2)
+                              : norm_of(cast(ordered.x(), wide_dtype(x)), places, p);
   const Tensor y = cast(ordered.restored(sizes), result);
   return keep_dims ? y : reshape(y, to.squeezed);
 }

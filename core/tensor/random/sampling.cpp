@@ -12,13 +12,24 @@
 namespace booster {
 namespace {
 
-// Returns n values in [0, 1) with 48 random bits each, enough for every position of a large set.
+// Calls body(i, draw) for n draws in [0, 1) with 48 random bits each, enough for every position of a
+// large set. Draws in parts that stay in a cache; these take the same random numbers as a whole.
+template <class Body>
+void for_each_fine_draw(int64_t n, Generator& generator, Body&& body) {
+  constexpr int64_t part = 4096;
+  for (int64_t first = 0; first < n; first += part) {
+    const int64_t count = std::min(part, n - first);
+    const Tensor pairs = uniform({2 * count}, 0, 1, {}, generator);
+    const float* draws = pairs.data<float>();
+    for (int64_t i = 0; i < count; ++i)
+      body(first + i, double(draws[2 * i]) + double(draws[2 * i + 1]) * 0x1p-24);
+  }
+}
+
 std::vector<double> fine_uniform(int64_t n, Generator& generator) {
-  const Tensor pairs = uniform({2 * n}, 0, 1, {}, generator);
-  const float* draws = pairs.data<float>();
   std::vector<double> fine(static_cast<size_t>(n));
-  for (size_t i = 0; i < fine.size(); ++i)
-    fine[i] = double(draws[2 * i]) + double(draws[2 * i + 1]) * 0x1p-24;
+  double* to = fine.data();
+  for_each_fine_draw(n, generator, [=](int64_t i, double draw) { to[i] = draw; });
   return fine;
 }
 
@@ -69,11 +80,12 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, Device device, Gen
   const uint64_t count = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
   check(count <= uint64_t{1} << 48,
         "randint: range too large; got {} to {}, want at most 2^48 numbers", low, high);
-  const std::vector<double> draws = fine_uniform(shape.numel(), generator);
   const Tensor y = empty(shape, {.dtype = DType::i64});
   int64_t* numbers = y.data<int64_t>();
-  for (size_t i = 0; i < draws.size(); ++i)
-    numbers[i] = low + static_cast<int64_t>(draws[i] * static_cast<double>(count));
+  const auto range = static_cast<double>(count);
+  for_each_fine_draw(shape.numel(), generator, [=](int64_t i, double draw) {
+    numbers[i] = low + static_cast<int64_t>(draw * range);
+  });
   return untracked::to(y, device);
 }
 

@@ -44,9 +44,10 @@ struct SumOf<int64_t> {
 template <class C>
 struct Sum {
   using Value = typename SumOf<C>::type;
-  enum Of { values, zeros, others } what;
+  enum Of { values, squares, zeros, others } what;
   KERNEL_FN Value identity() const { return 0; }
   KERNEL_FN Value of(C x, int64_t) const {
+    if (what == squares) return Value(x) * Value(x);
     return what == values ? Value(x) : Value((x == C(0)) == (what == zeros));
   }
   KERNEL_FN Value combine(Value a, Value b) const { return a + b; }
@@ -159,12 +160,22 @@ Reduction<C> reduction_of(const View& x, IsKept&& is_kept) {
 }
 
 template <class C>
+typename Sum<C>::Of terms_of(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::any: return Sum<C>::others;
+    case ReduceOp::all: return Sum<C>::zeros;
+    case ReduceOp::squares: return Sum<C>::squares;
+    default: return Sum<C>::values;
+  }
+}
+
+template <class C>
 void sum_as(ReduceOp op, const Reduction<C>& reduction, const View& out) {
   const int64_t count = reduction.run.count;
-  const auto counted = op == ReduceOp::any ? Sum<C>::others : Sum<C>::zeros;
-  const Sum<C> fold = {op == ReduceOp::sum || op == ReduceOp::mean ? Sum<C>::values : counted};
+  const Sum<C> fold = {terms_of<C>(op)};
   const auto finish = [=] ON_DEVICE(int64_t o, typename Sum<C>::Value sum) {
-    if (op == ReduceOp::sum) return store_any(out.data, out.dtype, o, sum);
+    if (op == ReduceOp::sum || op == ReduceOp::squares)
+      return store_any(out.data, out.dtype, o, sum);
     double value = double(sum) / double(count);
     if (op == ReduceOp::any) value = sum != 0;
     if (op == ReduceOp::all) value = sum == 0;

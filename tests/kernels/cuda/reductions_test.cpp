@@ -11,7 +11,8 @@ namespace {
 const DType all_dtypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16,
                             DType::i32, DType::i64, DType::u8,  DType::boolean};
 const ReduceOp all_ops[] = {ReduceOp::sum,  ReduceOp::mean, ReduceOp::amax,
-                            ReduceOp::amin, ReduceOp::any,  ReduceOp::all};
+                            ReduceOp::amin, ReduceOp::any,  ReduceOp::all,
+                            ReduceOp::squares};
 
 // Returns random numbers that every dtype can hold.
 Plain drawn(DType dtype, const Index& shape, const Index& strides, uint32_t seed) {
