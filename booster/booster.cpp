@@ -155,14 +155,14 @@ BoostedGroup Booster::boost(const std::vector<Model>& models,
 
 Criterion Booster::boosted_part(const BoostedPair& pair, const Criterion& criterion) {
   const std::shared_ptr<Session>& session = pair.optimizer.session_;
-  const auto in_numbers = [session, criterion](const Tensor& y, const Tensor& target) {
+  const auto in_numbers = [session, criterion](const Tensors& y, const Tensors& target) {
     const PolicyScope numbers(session->precision->policy(y.device()));
     const Tensor loss = criterion(y, target);
     JoinedMean* joined = session->iteration->joined.get();
     return joined ? joined->note(loss, criterion.divisor(target), target.numel()) : loss;
   };
   return {criterion.name(), in_numbers,
-          [criterion](const Tensor& target) { return criterion.divisor(target); }};
+          [criterion](const Tensors& target) { return criterion.divisor(target); }};
 }
 
 BoostedTriple Booster::boost(const Model& model, const Optimizer& optimizer,
@@ -196,7 +196,7 @@ void Booster::backward(const Tensor& loss, const std::vector<BoostedOptimizer>& 
   booster::backward(loss, sessions, options);
 }
 
-Tensor Booster::run(const Tensor& input, const Tensor& target, const BoostedModel& model,
+Tensor Booster::run(const Tensors& input, const Tensors& target, const BoostedModel& model,
                     const Criterion& criterion, BoostedOptimizer& optimizer) const {
   check(model.session_->iteration == optimizer.session_->iteration,
         "booster.execute_pipeline: model and optimizer were not boosted together");

@@ -34,7 +34,6 @@
 #include "booster/config/config.h"
 #include "booster/config/pretrained.h"
 #include "booster/config/registry.h"
-#include "booster/export/onnx.h"
 #include "booster/numerics/diagnose.h"
 #include "booster/profile/profiler.h"
 #include "booster/report/run_files.h"
@@ -155,12 +154,17 @@ class Booster {
   // Does the same for all models and optimizers of one boost.
   NoSyncGuard no_sync(const BoostedGroup& group) const;
   // Runs forward and backward of the iterator's next batch in the order that the plugin needs
-  // (pipelines cut the batch into micro-batches). Returns the loss.
+  // (pipelines cut the batch into micro-batches). Returns the loss. A batch is a loader's, or any
+  // pair of input and target, each a Tensor or Tensors.
   template <class Iterator>
   Tensor execute_pipeline(Iterator& batches, const BoostedModel& model, const Criterion& criterion,
                           BoostedOptimizer& optimizer) const {
-    auto& [input, target] = *batches;
-    const Tensor loss = run(input, target, model, criterion, optimizer);
+    const Tensor loss = [&] {
+      if constexpr (std::same_as<std::remove_cvref_t<decltype(*batches)>, Batch>)
+        return run(batches->inputs(), batches->targets(), model, criterion, optimizer);
+      auto& [input, target] = *batches;
+      return run(input, target, model, criterion, optimizer);
+    }();
     ++batches;
     return loss;
   }
@@ -209,7 +213,7 @@ class Booster {
   static LRScheduler boosted_part(const BoostedPair&, const LRScheduler& scheduler) {
     return scheduler;
   }
-  Tensor run(const Tensor& input, const Tensor& target, const BoostedModel& model,
+  Tensor run(const Tensors& input, const Tensors& target, const BoostedModel& model,
              const Criterion& criterion, BoostedOptimizer& optimizer) const;
 
   BoosterOptions options_;

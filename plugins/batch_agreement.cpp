@@ -4,9 +4,12 @@
 #include "core/tensor/spread_columns.h"
 #include "core/tensor/tensor.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <utility>
 
 namespace booster {
 
@@ -61,33 +64,67 @@ std::string difference(std::span<const double> a, std::span<const double> b) {
   return "";
 }
 
+// The first message begins with fingerprints of the names of inputs and targets.
+constexpr size_t first_mark = 2;
+
+// Returns a whole number that a double holds exactly.
+double fingerprint_of(const Tensors& x) {
+  uint64_t hash = x.size();
+  for (const auto& [name, tensor] : x)
+    for (const char letter : name + '\n')
+      hash = (hash * 31 + static_cast<uint8_t>(letter)) % 1'000'000'007;
+  return static_cast<double>(hash);
+}
+
 }  // namespace
 
 BatchAgreement::BatchAgreement(const Mesh& mesh)
     : mesh_(mesh), ranks_(mesh.joint_group(shared_axes)) {}
 
-void BatchAgreement::check_same(const Tensor& input, const Tensor& target) {
+void BatchAgreement::check_same(const Tensors& input, const Tensors& target) {
   if (ranks_.size() == 1 || (has_looked_ && input.device().type != DeviceType::cpu)) return;
   has_looked_ = true;
   const NoGradGuard no_grad;
-  const size_t size = 2 * mark_size;
-  std::vector<double> own(size), all(size * static_cast<size_t>(ranks_.size()));
-  write_mark(input, std::span(own).first(mark_size));
-  write_mark(target, std::span(own).last(mark_size));
+  const std::vector<Tensor> inputs = input.all(), targets = target.all();
+  const auto first = [](const std::vector<Tensor>& all) { return all.empty() ? Tensor() : all[0]; };
+  std::vector<double> own(first_mark + 2 * mark_size);
+  own[0] = fingerprint_of(input);
+  own[1] = fingerprint_of(target);
+  write_mark(first(inputs), std::span(own).subspan(first_mark, mark_size));
+  write_mark(first(targets), std::span(own).last(mark_size));
+  compare(own, {"input", "target"});
+  std::vector<double> rest;
+  std::vector<std::string> names;
+  for (const auto& [all, what] : {std::pair(&input, "input"), std::pair(&target, "target")})
+    for (size_t i = 1; i < all->size(); ++i) {
+      const auto& [name, tensor] = *(all->begin() + static_cast<int64_t>(i));
+      names.push_back(fmt::format("{} {}", what, name));
+      rest.resize(rest.size() + mark_size);
+      write_mark(tensor, std::span(rest).last(mark_size));
+    }
+  if (!rest.empty()) compare(rest, names);
+}
+
+void BatchAgreement::compare(Marks own, const std::vector<std::string>& names) const {
+  const size_t size = own.size(), start = size - names.size() * mark_size;
+  Marks all(size * static_cast<size_t>(ranks_.size()));
   ranks_.all_gather(all, own);
   const std::vector<int> places = mesh_.axes().ranks_along(mesh_.world().rank(), shared_axes);
+  const auto check_equal = [&](size_t rank, const std::string& name, const std::string& what) {
+    check(what.empty(),
+          "hybrid_parallel: ranks that share a batch have different ones; got another {} on {} "
+          "than on {} ({}), want a batch that depends only on the place along data "
+          "(prepare_dataloader), with the same augmentation on these ranks",
+          name, mesh_.describe(places[rank]), mesh_.describe(places[0]), what);
+  };
   for (size_t rank = 1; rank < places.size(); ++rank)
-    for (const size_t part : {size_t{0}, mark_size}) {
-      const auto mark_of = [&](size_t i) {
-        return std::span<const double>(all).subspan(i * size + part, mark_size);
+    for (size_t i = 0; i < names.size(); ++i) {
+      const double* theirs = all.data() + rank * size;
+      if (start > 0 && theirs[i] != all[i]) check_equal(rank, names[i], "names");
+      const auto mark_of = [&](const double* marks) {
+        return std::span<const double>(marks + start + i * mark_size, mark_size);
       };
-      const std::string what = difference(mark_of(0), mark_of(rank));
-      check(what.empty(),
-            "hybrid_parallel: ranks that share a batch have different ones; got another {} on {} "
-            "than on {} ({}), want a batch that depends only on the place along data "
-            "(prepare_dataloader), with the same augmentation on these ranks",
-            part == 0 ? "input" : "target", mesh_.describe(places[rank]), mesh_.describe(places[0]),
-            what);
+      check_equal(rank, names[i], difference(mark_of(all.data()), mark_of(theirs)));
     }
 }
 

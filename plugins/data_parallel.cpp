@@ -116,14 +116,14 @@ void DataParallelPlugin::share_buffers() {
     if (buffer.tensor.numel() > 0) group_.broadcast(buffer.tensor);  // else another stage's
 }
 
-Tensor DataParallelPlugin::forward(const Tensor& input, const MicroStep& step) {
+Tensors DataParallelPlugin::forward(const Tensors& input, const MicroStep& step) {
   if (step.trains) share_joined();
-  const Tensor y = Plugin::forward(input, step);
+  Tensors y = Plugin::forward(input, step);
   model_has_run(step);
   return y;
 }
 
-Tensor DataParallelPlugin::run(const Tensor& input, const Tensor& target, const MicroStep& step) {
+Tensor DataParallelPlugin::run(const Tensors& input, const Tensors& target, const MicroStep& step) {
   if (step.trains) share_joined();
   const Tensor loss = Plugin::run(input, target, step);
   model_has_run(step);

@@ -27,8 +27,8 @@ class DataParallelPlugin : public Plugin {
   void prepare(const Model& model, const Optimizers& optimizers) override;
   DataLoader prepare_dataloader(std::shared_ptr<const Dataset> dataset,
                                 DataLoaderOptions options) const override;
-  Tensor forward(const Tensor& input, const MicroStep& step) override;
-  Tensor run(const Tensor& input, const Tensor& target, const MicroStep& step) override;
+  Tensors forward(const Tensors& input, const MicroStep& step) override;
+  Tensor run(const Tensors& input, const Tensors& target, const MicroStep& step) override;
   void agree(Tensor& numbers, Among among) override;
   // Shares buffers. A plugin that overrides it must call it as well.
   void sync_params(const Optimizers& stepped) override;

@@ -199,15 +199,15 @@ DataLoader HybridParallel::prepare_dataloader(std::shared_ptr<const Dataset> dat
   return data_->prepare_dataloader(std::move(dataset), std::move(options));
 }
 
-Tensor HybridParallel::forward(const Tensor& input, const MicroStep& step) {
+Tensors HybridParallel::forward(const Tensors& input, const MicroStep& step) {
   batches_.check_same(input);
   if (step.trains) data_->share_joined();
-  const Tensor y = stages_ ? stages_->forward(input, step) : Plugin::forward(input, step);
+  Tensors y = stages_ ? stages_->forward(input, step) : Plugin::forward(input, step);
   model_has_run(step);
   return y;
 }
 
-Tensor HybridParallel::run(const Tensor& input, const Tensor& target, const MicroStep& step) {
+Tensor HybridParallel::run(const Tensors& input, const Tensors& target, const MicroStep& step) {
   batches_.check_same(input, target);
   if (step.trains) data_->share_joined();
   const Tensor loss =

@@ -32,8 +32,8 @@ class HybridParallel : public Plugin {
   void prepare(const Model& model, const Optimizers& optimizers) override;
   DataLoader prepare_dataloader(std::shared_ptr<const Dataset> dataset,
                                 DataLoaderOptions options) const override;
-  Tensor forward(const Tensor& input, const MicroStep& step) override;
-  Tensor run(const Tensor& input, const Tensor& target, const MicroStep& step) override;
+  Tensors forward(const Tensors& input, const MicroStep& step) override;
+  Tensor run(const Tensors& input, const Tensors& target, const MicroStep& step) override;
   PassScope begin(const PassStart& start) override;
   void agree(Tensor& numbers, Among among) override;
   void sync_grads(const Optimizer& optimizer) override;

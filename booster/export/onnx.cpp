@@ -1,4 +1,4 @@
-#include "booster/export/onnx.h"
+#include "booster/config/pretrained.h"
 
 #include "booster/export/onnx_file.h"
 #include "booster/export/trace.h"
@@ -185,12 +185,19 @@ void export_onnx(const Model& model, const Shape& sample, const std::filesystem:
                  const OnnxOptions& options) {
   check(options.indices >= 0, "onnx: indices: got {}, want 0 or the number of values",
         options.indices);
+  const Tensors examples = model->example_inputs(1);
+  if (examples.size() > 1)
+    fail("onnx: a {} takes several tensors; got {}, want a model of one input and one output",
+         model->kind(), examples.names());
   const Tensor like = first_weight(model);
   const Evaluation evaluation(model.module());
   Inputs inputs(model, like, options.indices);
   {
     const NoGradGuard no_grad;  // the model's error describes the wrong sample
-    model(inputs.of(shape_in(0, fixed(sample))));
+    const Tensors y = model(Tensors(inputs.of(shape_in(0, fixed(sample)))));
+    if (y.size() != 1)
+      fail("onnx: a {} gives several tensors; got {}, want a model of one input and one output",
+           model->kind(), y.names());
   }
   const Graph graph = traced_graph(model, sample, inputs);
   std::vector<std::pair<std::string, std::string>> metadata;

@@ -150,9 +150,11 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
   }
 
   // --- SessionWatcher
-  void forward_begins(const Tensor& input) override {
+  void forward_begins(const Tensors& input) override {
     follow_groups();
-    if (looking_ && grad_enabled() && !is_finite(input)) facts_.bad_data = text_of_bad(input);
+    if (!looking_ || !grad_enabled()) return;
+    for (const auto& [name, tensor] : input)
+      if (!is_finite(tensor)) facts_.bad_data = text_of_bad(tensor);
   }
   void backward_begins(const Tensor& loss) override {
     if (!looking_) return;

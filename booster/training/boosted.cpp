@@ -16,6 +16,14 @@ BoostedModel::BoostedModel(std::shared_ptr<Session> session)
 void BoostedModel::share_buffers() const { session_->plugin->sync_params({}); }
 
 Tensor BoostedModel::operator()(const Tensor& x) const {
+  const Tensors y = (*this)(Tensors(x));
+  if (y.size() != 1)
+    fail("{}: called with one tensor, which gives one; got {} ({}), want a call with Tensors",
+         model_->kind(), y.size(), y.names());
+  return y.only();
+}
+
+Tensors BoostedModel::operator()(const Tensors& x) const {
   return session_.in("model").forward(model_, x);
 }
 

@@ -69,6 +69,7 @@ class BoostedModel {
 
   // Runs forward in the strategy's precision.
   Tensor operator()(const Tensor& x) const;
+  Tensors operator()(const Tensors& x) const;
   Module* operator->() const { return &model_.module(); }
   // Returns the wrapped model; its parameters are the trained ones.
   const Model& unwrap() const { return model_; }

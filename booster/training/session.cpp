@@ -42,7 +42,7 @@ Session::~Session() {
   }
 }
 
-Tensor Session::forward(const Model& part, const Tensor& x) {
+Tensors Session::forward(const Model& part, const Tensors& x) {
   const OneThread::Scope alone(iteration->thread, "model");
   return plugin->forward(x, passes(part));
 }
@@ -51,10 +51,10 @@ MicroStep Session::passes(const Model& part) {
   MicroStep step;
   step.trains = has_part_in_training(part);
   step.moves_buffers_alone = step.trains && !grad_enabled() && iteration->no_sync == 0;
-  step.forward_links = [=, trains = step.trains, this](const Tensor& x, int first, int last) {
+  step.forward_links = [=, trains = step.trains, this](const Tensors& x, int first, int last) {
     return pass(part, x, {first, last, trains});
   };
-  step.forward = [links = step.forward_links, count = part->link_count()](const Tensor& x) {
+  step.forward = [links = step.forward_links, count = part->link_count()](const Tensors& x) {
     return links(x, 0, count);
   };
   return step;
@@ -63,7 +63,7 @@ MicroStep Session::passes(const Model& part) {
 // Runs links of the model. Casts only at the model's ends, not where a pipeline cuts it. Ranks
 // share a strategy's values from a forward pass only in training, because one rank may evaluate
 // alone.
-Tensor Session::pass(const Model& part, const Tensor& x, const LinkRun& run) {
+Tensors Session::pass(const Model& part, const Tensors& x, const LinkRun& run) {
   const kernels::TraceScope span("forward", kernels::SpanKind::phase);
   const GradientKeeper::Scope mine;
   PassScope scope = plugin->begin({.pass = Pass::forward,
@@ -72,21 +72,23 @@ Tensor Session::pass(const Model& part, const Tensor& x, const LinkRun& run) {
                                    .trains = run.trains});
   if (watcher) watcher->forward_begins(x);
   const PolicyScope numbers(precision->policy(x.device()));
-  Tensor y = part->run_links(run.first == 0 ? precision->cast_input(x) : x, run.first, run.last);
-  if (run.last == part->link_count()) y = precision->cast_output(y);
+  const auto cast_input = [&](const Tensor& one) { return precision->cast_input(one); };
+  const auto cast_output = [&](const Tensor& one) { return precision->cast_output(one); };
+  Tensors y = part->run_links(run.first == 0 ? x.map(cast_input) : x, run.first, run.last);
+  if (run.last == part->link_count()) y = y.map(cast_output);
   scope.end();
   if (run.trains && y.requires_grad()) share(precision->end_forward());
   return y;
 }
 
-Tensor Session::run(const Model& part, const Criterion& criterion, const Tensor& input,
-                    const Tensor& target) {
+Tensor Session::run(const Model& part, const Criterion& criterion, const Tensors& input,
+                    const Tensors& target) {
   const OneThread::Scope alone(iteration->thread, "model");
   const GradientKeeper::Scope mine;
   BackwardPass backward({this}, {});
   MicroStep step = passes(part);
   JoinedMean* joined = iteration->joined.get();
-  step.loss = [&](const Tensor& y, const Tensor& wanted) {
+  step.loss = [&](const Tensors& y, const Tensors& wanted) {
     const Tensor loss = criterion(y, wanted);
     if (!joined) return loss;
     const double share = static_cast<double>(wanted.numel()) / static_cast<double>(target.numel());

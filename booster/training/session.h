@@ -26,7 +26,7 @@ class StepReport;
 class SessionWatcher {
  public:
   virtual ~SessionWatcher() = default;
-  virtual void forward_begins(const Tensor& input) = 0;
+  virtual void forward_begins(const Tensors& input) = 0;
   virtual void backward_begins(const Tensor& loss) = 0;  // not yet scaled
   // Handles known gradients: backward ended, or the strategy or a clip may have changed gradients
   // in memory.
@@ -74,7 +74,7 @@ struct Session {
   ~Session();
 
   // Runs a forward pass of one of the session's models, in the plugin's order.
-  Tensor forward(const Model& model, const Tensor& x);
+  Tensors forward(const Model& model, const Tensors& x);
   // Waits for the gradients of all ranks. Throws an error that names `call` if a backward pass
   // failed among several ranks and zero_grad has not discarded it since.
   void sync_grads(const char* call);
@@ -84,8 +84,8 @@ struct Session {
   // Discards all gradients; the iteration does not wait for this optimizer.
   void zero_grad();
   // Runs forward and backward of one batch in the plugin's order. Returns the loss, off the tape.
-  Tensor run(const Model& model, const Criterion& criterion, const Tensor& input,
-             const Tensor& target);
+  Tensor run(const Model& model, const Criterion& criterion, const Tensors& input,
+             const Tensors& target);
   // Prints the strategy's and the plugin's notes on rank 0.
   void pass_on_notes();
   // Notes, every `SkippedSteps::interval` steps, if all recent steps were skipped or if the scaler
@@ -106,7 +106,7 @@ struct Session {
     bool trains;
   };
   // Runs the links, with the work of strategy and plugin around a pass.
-  Tensor pass(const Model& model, const Tensor& x, const LinkRun& run);
+  Tensors pass(const Model& model, const Tensors& x, const LinkRun& run);
   // Returns the functions that run the model's passes, without a loss.
   MicroStep passes(const Model& model);
   // Makes the strategy's values from a pass the same on all ranks.

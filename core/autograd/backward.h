@@ -64,5 +64,9 @@ void remove_grad_ready_hook(const Tensor& leaf, int hook);
 // memory.
 Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& fn,
                   const std::vector<Tensor>& inputs);
+// The same for several results of any dtypes. A result that is an input is that input itself.
+std::vector<Tensor> checkpoint(
+    const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn,
+    const std::vector<Tensor>& inputs);
 
 }  // namespace booster

@@ -9,6 +9,7 @@
 #include "core/tensor/seen_tokens.h"
 #include "core/tensor/token_layout.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace booster {
@@ -16,7 +17,7 @@ namespace {
 
 thread_local bool runs_again = false;
 
-using Function = std::function<Tensor(const std::vector<Tensor>&)>;
+using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
 // Thread state that fn depends on: the next random draw, the random stream, this rank's tokens, and
 // which tokens attention sees.
@@ -59,8 +60,8 @@ class SecondRun {
 class CheckpointNode : public Node {
  public:
   CheckpointNode(const Function& fn, const std::vector<Tensor>& inputs,
-                 const std::vector<Tensor>& leaves, const Surroundings& first_run)
-      : Node("checkpoint", inputs, 1), fn_(fn), first_run_(first_run) {
+                 const std::vector<Tensor>& leaves, const Surroundings& first_run, int outputs)
+      : Node("checkpoint", inputs, outputs), fn_(fn), first_run_(first_run) {
     for (const Tensor& leaf : leaves) leaves_.push_back(edge_of(leaf));
     for (const Tensor& input : inputs) {
       inputs_.emplace_back(input);
@@ -79,7 +80,17 @@ class CheckpointNode : public Node {
       leaves.push_back(leaf);
     }
     // fn may have no parameters, and no input that requires a gradient.
-    if (const Tensor y = run_again(leaves); y.requires_grad()) booster::backward(y, {.grad = g[0]});
+    const std::vector<Tensor> y = run_again(leaves);
+    check(y.size() == g.size(),
+          "checkpoint: the second run gave another number of results; got {}, want {}", y.size(),
+          g.size());
+    std::vector<Tensor> roots, grads;
+    for (size_t i = 0; i < y.size(); ++i) {
+      if (!g[i].defined() || !y[i].requires_grad()) continue;
+      roots.push_back(y[i]);
+      grads.push_back(g[i]);
+    }
+    if (!roots.empty()) booster::backward(roots, {.grads = std::move(grads)});
     for (size_t i = 0; i < leaves.size(); ++i)
       if (d.wanted(static_cast<int>(i))) d[static_cast<int>(i)] = leaves[i].grad();
   }
@@ -92,7 +103,7 @@ class CheckpointNode : public Node {
   }
 
  private:
-  Tensor run_again(const std::vector<Tensor>& leaves) {
+  std::vector<Tensor> run_again(const std::vector<Tensor>& leaves) {
     const GradMode record(true);
     const Replay replay(first_run_);
     const PolicyScope policy = policy_.scope();
@@ -113,22 +124,39 @@ class CheckpointNode : public Node {
 
 bool is_second_run() { return runs_again; }
 
-Tensor checkpoint(const Function& fn, const std::vector<Tensor>& inputs) {
+// Results that are inputs keep their own tape, so nothing attaches them to the node.
+std::vector<Tensor> checkpoint(const Function& fn, const std::vector<Tensor>& inputs) {
   const Surroundings first_run;
-  Tensor y;
+  std::vector<Tensor> all, attached;
   std::vector<Tensor> leaves;
   {
     const NoGradGuard no_grad;
     const LeafWatch watch;
-    const Tensor result = fn(inputs);
+    const std::vector<Tensor> results = fn(inputs);
     leaves = watch.leaves();
-    y = result.detach();
-    if (results_are_marked) mark_made_by_op(y, was_made_by_op(result));
+    for (const Tensor& result : results) {
+      const auto is_it = [&](const Tensor& input) { return input.same_body(result); };
+      const bool passes = !result.defined() || std::ranges::any_of(inputs, is_it);
+      all.push_back(passes ? result : result.detach());
+      attached.push_back(passes ? Tensor() : all.back());
+      if (!passes && results_are_marked) mark_made_by_op(all.back(), was_made_by_op(result));
+    }
   }
   // Recorded even if no input requires a gradient: parameters inside fn may.
-  if (grad_enabled())
-    attach(Reference<Node>(new CheckpointNode(fn, inputs, leaves, first_run)), {&y});
-  return y;
+  if (grad_enabled()) {
+    std::vector<Tensor*> outputs;
+    for (Tensor& one : attached) outputs.push_back(&one);
+    attach(Reference<Node>(
+               new CheckpointNode(fn, inputs, leaves, first_run, static_cast<int>(outputs.size()))),
+           outputs);
+  }
+  return all;
+}
+
+Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& fn,
+                  const std::vector<Tensor>& inputs) {
+  const Function one = [fn](const std::vector<Tensor>& x) { return std::vector<Tensor>{fn(x)}; };
+  return checkpoint(one, inputs)[0];
 }
 
 }  // namespace booster

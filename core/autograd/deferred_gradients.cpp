@@ -14,7 +14,7 @@ thread_local DeferredGradients* queue_in_force = nullptr;
 
 DeferredGradients* DeferredGradients::current() { return queue_in_force; }
 
-DeferredGradients::Scope::Scope(DeferredGradients& queue, const Tensor& needed)
+DeferredGradients::Scope::Scope(DeferredGradients& queue, const Tensors& needed)
     : before_(std::exchange(queue_in_force, &queue)) {
   queue.needed_ = needed;
 }
@@ -25,7 +25,8 @@ DeferredGradients::Scope::~Scope() { queue_in_force = before_; }
 bool DeferredGradients::takes(const Edge& edge) const {
   const Node* node = edge.node.get();
   if (!node->leaf() && node->inputs().size() == 1) node = node->inputs()[0].node.get();
-  return node && node->leaf() && !(needed_.defined() && node->leaf()->same_body(needed_));
+  const auto is_it = [&](const auto& needed) { return node->leaf()->same_body(needed.tensor); };
+  return node && node->leaf() && std::ranges::none_of(needed_, is_it);
 }
 
 void DeferredGradients::run() {

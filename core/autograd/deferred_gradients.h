@@ -20,6 +20,7 @@
 #pragma once
 
 #include "core/autograd/node.h"
+#include "core/tensor/tensors.h"
 
 #include <functional>
 #include <vector>
@@ -29,10 +30,10 @@ namespace booster {
 class DeferredGradients {
  public:
   // Makes backward passes of this thread defer such work into `queue` while it lives. They never
-  // defer the gradient of `needed`, a leaf (may be undefined).
+  // defer the gradients of `needed`, which are leaves (may be empty).
   class Scope {
    public:
-    Scope(DeferredGradients& queue, const Tensor& needed);
+    Scope(DeferredGradients& queue, const Tensors& needed);
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
@@ -58,7 +59,7 @@ class DeferredGradients {
   bool takes(const Edge& edge) const;
 
   std::vector<Item> items_;
-  Tensor needed_;
+  Tensors needed_;
 };
 
 }  // namespace booster

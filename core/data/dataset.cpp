@@ -22,6 +22,30 @@ Sample::Sample(Tensor image, int64_t label) : Sample(std::move(image), label_ten
 Sample::Sample(Tensor image, Tensor label)
     : image_(untracked::contiguous(image)), label_(untracked::contiguous(label)) {}
 
+Sample Sample::named(Tensors inputs, Tensors targets) {
+  if (inputs.empty() || inputs.contains(""))
+    fail("Sample: its inputs have no names; got {}, want names, or Sample(image, label)",
+         inputs.names());
+  for (const auto& [name, tensor] : targets)
+    check(!name.empty() && !inputs.contains(name),
+          "Sample: an input and a target have the same name, or a target has none; got \"{}\"",
+          name);
+  Sample sample;
+  sample.named_inputs_ = inputs.map(untracked::contiguous);
+  sample.named_targets_ = targets.map(untracked::contiguous);
+  return sample;
+}
+
+Tensors Sample::inputs() const {
+  if (is_named()) return named_inputs_;
+  if (!lazy()) return std::get<Tensor>(image_);
+  Tensor image = empty(shape());
+  write(image.data());
+  return image;
+}
+
+Tensors Sample::targets() const { return is_named() ? named_targets_ : Tensors(label_); }
+
 Shape Sample::shape() const {
   if (const auto* tensor = std::get_if<Tensor>(&image_)) return tensor->shape();
   const auto& image = std::get<LazyImage>(image_);

@@ -1,16 +1,20 @@
-// Datasets: indexed samples, each an image (or any tensor) and a label. Also a data set's random
-// numbers and identity, and the batches that a loader makes.
+// Datasets: indexed samples, each an image (or any tensor) and a label, or named tensors. Also a
+// data set's random numbers and identity, and the batches that a loader makes.
 //
 // A Dataset is immutable once built; several threads call load() concurrently.
 #pragma once
 
 #include "core/data/images/image.h"
-#include "core/tensor/tensor.h"
+#include "core/tensor/tensors.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
 #include <variant>
 
 namespace booster {
@@ -72,7 +76,18 @@ class Sample {
   Sample(LazyImage image, int64_t label);
   Sample(Tensor image, int64_t label);
   Sample(Tensor image, Tensor label);
+  // Makes a sample of several tensors. A loader stacks those of one name, and gives batches with
+  // these names.
+  //   return Sample::named({{"source", s}, {"target", t}}, {{"labels", labels}});
+  static Sample named(Tensors inputs, Tensors targets);
 
+  bool is_named() const { return !named_inputs_.empty(); }
+  // Return what a model and a loss take: the named tensors, or the image (computed if it is lazy)
+  // and the label, without names.
+  Tensors inputs() const;
+  Tensors targets() const;
+
+  // --- of a sample without names
   Shape shape() const;  // (3, 224, 224)
   DType dtype() const;
   // Returns the lazy image; null if the image is already a tensor.
@@ -84,8 +99,10 @@ class Sample {
   std::string name() const;
 
  private:
-  std::variant<LazyImage, Tensor> image_;
+  Sample() = default;
+  std::variant<Tensor, LazyImage> image_;
   Tensor label_;
+  Tensors named_inputs_, named_targets_;
 };
 
 class Dataset {
@@ -120,9 +137,39 @@ class TensorDataset : public Dataset {
 
 // --- Batches, and transforms of whole batches as they leave a loader.
 
+// Binds as a pair: `auto& [image, label] = batch`.
 struct Batch {
   Tensor image;  // (n, ...) in the samples' dtype; images are f32 (n, channels, height, width)
   Tensor label;  // (n) i64, or (n, ...) as the dataset's targets
+  // Of samples with named tensors, whose batches have no image and label.
+  Tensors named_inputs = {}, named_targets = {};
+
+  // Return what a model and a loss take: the named tensors, or image and label without names.
+  Tensors inputs() const { return named_inputs.empty() ? Tensors(image) : named_inputs; }
+  Tensors targets() const { return named_inputs.empty() ? Tensors(label) : named_targets; }
+  // Returns the named input or target. Throws with the names that exist.
+  Tensor operator[](std::string_view name) const {
+    return named_targets.contains(name) ? named_targets[name] : named_inputs[name];
+  }
+
+  template <size_t i>
+  Tensor& get() & {
+    if constexpr (i == 0)
+      return image;
+    else
+      return label;
+  }
+  template <size_t i>
+  const Tensor& get() const& {
+    if constexpr (i == 0)
+      return image;
+    else
+      return label;
+  }
+  template <size_t i>
+  Tensor&& get() && {
+    return std::move(get<i>());
+  }
 };
 
 // Transforms are immutable values, like transforms of single images.
@@ -136,3 +183,10 @@ class BatchTransform {
 };
 
 }  // namespace booster
+
+template <>
+struct std::tuple_size<booster::Batch> : std::integral_constant<size_t, 2> {};
+template <size_t i>
+struct std::tuple_element<i, booster::Batch> {
+  using type = booster::Tensor;
+};

@@ -14,9 +14,7 @@ namespace {
 
 constexpr auto ask_every = std::chrono::milliseconds(100);  // how often give_up is called
 
-// Stream numbers of an epoch beyond the sample indices, which are smaller.
-constexpr int repeat_bits = 40;  // a sample's index, then its earlier occurrences
-constexpr uint64_t batch_streams = uint64_t{1} << 63;
+constexpr int repeat_bits = 40;  // of a random stream's number: the sample's index, before repeats
 
 std::shared_ptr<const Sampler> sampler_for(int64_t size, const DataLoaderOptions& options) {
   if (options.repeated_augmentation > 1)
@@ -235,6 +233,10 @@ void Engine::fill(Job& job, int64_t position) {
                         static_cast<uint64_t>(index) | repeat << repeat_bits);
     const Sample sample = dataset_->load_in_batch(index, job.indices, random);
     reserve(job, sample);
+    if (job.is_collated) {
+      job.samples[static_cast<size_t>(position)] = sample;
+      return;
+    }
     if (job.images)
       job.images->set(position, *sample.lazy());
     else
@@ -249,50 +251,16 @@ void Engine::fill(Job& job, int64_t position) {
 
 // Packs a batch once all its samples are loaded. Never throws, as above.
 void Engine::pack(Job& job) const {
-  if (!job.images) return;
+  if (!job.images && !job.is_collated) return;
   const MemoryScope memory(MemoryTag::data);
   try {
-    job.images->pack(&*staging_);
+    if (job.images)
+      job.images->pack(&*staging_);
+    else
+      collate(job);
   } catch (...) {
     job.error = std::current_exception();
   }
-}
-
-Shape batch_shape(int64_t n, const Shape& sample) {
-  Shape shape = sample;
-  shape.insert(0, n);
-  return shape;
-}
-
-Tensor Engine::to_fill(const Shape& shape, DType dtype) {
-  return staging_ ? staging_->to_fill(shape, dtype) : empty(shape, {.dtype = dtype});
-}
-
-// Allocates the batch: its first sample determines the shape, and whether a GPU assembles it.
-void Engine::reserve(Job& job, const Sample& sample) {
-  std::lock_guard lock(mutex_);
-  Batch& batch = job.batch;
-  if (!batch.label.defined()) {
-    job.shape = sample.shape();
-    if (staging_ && sample.lazy())
-      job.images.emplace(options_.device, job.size());
-    else
-      batch.image = to_fill(batch_shape(job.size(), job.shape), sample.dtype());
-    batch.label = to_fill(batch_shape(job.size(), sample.label().shape()), sample.label().dtype());
-    return;
-  }
-  check(!job.images || sample.lazy(),
-        "DataLoader: samples of one batch differ in kind; got images and a tensor, want either");
-  const DType dtype = job.images ? DType::f32 : batch.image.dtype();
-  check(sample.dtype() == dtype && sample.label().dtype() == batch.label.dtype() &&
-            batch_shape(job.size(), sample.label().shape()) == batch.label.shape(),
-        "DataLoader: samples of one batch differ in dtype or in the shape of their labels; got {} "
-        "and {}, want the same for all",
-        sample.label().shape(), batch.label.shape());
-  check(sample.shape() == job.shape,
-        "DataLoader: samples of one batch differ in shape; got {} for '{}' and {} for another, "
-        "want a transform that makes them equal (RandomResizedCrop or CenterCrop, Gray2RGB)",
-        sample.shape(), sample.name(), job.shape);
 }
 
 bool Engine::gives_up() const { return options_.give_up && options_.give_up(); }
@@ -358,17 +326,6 @@ std::optional<Batch> Engine::next() {
   return std::nullopt;
 }
 
-// Copies the batch to the training's device and applies the batch transform.
-Batch Engine::given_out(const Job& job, Batch batch, LoaderState at) const {
-  if (staging_)
-    batch = {job.images ? job.images->tensor(&*staging_) : staging_->on_device(batch.image),
-             staging_->on_device(batch.label)};
-  if (!options_.batch_transform) return batch;
-  const auto number = static_cast<uint64_t>(at.batch * options_.world_size + options_.rank);
-  RandomStream random(options_.seed, at.epoch, batch_streams | number);
-  return options_.batch_transform->apply(std::move(batch), at.epoch, random);
-}
-
 void Engine::abandon() {
   std::lock_guard lock(mutex_);
   jobs_.clear();
@@ -395,9 +352,10 @@ std::optional<Batch> Engine::without_bad(Job& job) {
       abandon();
       throw;
     }
-  if (job.errors.empty()) return job.batch;
+  const bool has_good = static_cast<int64_t>(job.errors.size()) < job.size();
+  if (job.errors.empty() || (job.is_collated && has_good)) return job.batch;
   const Batch& all = job.batch;
-  if (static_cast<int64_t>(job.errors.size()) < job.size())
+  if (has_good)
     return Batch{job.images ? Tensor() : without_rows(all.image, job.errors),
                  without_rows(all.label, job.errors)};
   // The other ranks have a batch now, and would wait forever if this rank continued without one.

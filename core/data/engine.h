@@ -49,6 +49,8 @@ class Engine {
     Batch batch;                     // allocated when the first sample's shape is known
     Shape shape;                     // of a sample
     std::optional<GpuBatch> images;  // replaces batch.image if a GPU assembles it
+    bool is_collated = false;        // pack() makes the batch of the samples
+    std::vector<std::optional<Sample>> samples;  // by position, until it does
     bool is_ready = false;           // all samples are loaded, and `images` is packed
     std::exception_ptr error;        // of packing
     int64_t claimed = 0, finished = 0;
@@ -67,6 +69,8 @@ class Engine {
   void fill(Job& job, int64_t position);
   void pack(Job& job) const;
   void reserve(Job& job, const Sample& sample);
+  bool collates(const Sample& sample) const { return options_.collate || sample.is_named(); }
+  void collate(Job& job) const;
   Tensor to_fill(const Shape& shape, DType dtype);
   bool gives_up() const;
   void finish_inline(Job& job);

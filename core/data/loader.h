@@ -3,6 +3,10 @@
 //   DataLoader loader(dataset, {.batch_size = 128, .shuffle = true, .drop_last = true});
 //   for (auto& [image, label] : loader) ...            // one epoch; the next loop is the next one
 //
+// Samples with names give batches with names (Batch::inputs, Batch::targets, batch["mask"]):
+//
+//   for (const Batch& batch : loader) loss_fn(net(batch.inputs()), batch.targets());
+//
 // Batches are bit-identical for any number of workers: order and augmentation depend only on the
 // seed, the epoch and the sample. A DataLoader is a handle; copies share its state. It is for one
 // consumer thread at a time: a second one's calls meanwhile throw. Its iterators keep it alive.
@@ -16,6 +20,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace booster {
@@ -110,6 +115,22 @@ class RepeatedAugmentationSampler : public Sampler {
   RepeatedAugmentationSamplerOptions options_;
 };
 
+struct BucketOptions {
+  int64_t batch_size = 1;            // the loader's
+  int64_t batches_per_bucket = 100;  // more: less padding, and an order that is less random
+  int rank = 0;
+  int world_size = 1;
+  bool shuffle = true;
+  uint64_t seed = 42;
+  bool drop_last = false;  // equal shares without repeats
+};
+
+// Returns a sampler whose batches hold samples of similar lengths, so that pad_to_longest pads
+// little. It shuffles, sorts buckets of many batches by length, and visits all batches in random
+// order. Ranks share each batch of all ranks. `lengths` has one entry for each sample.
+std::shared_ptr<const Sampler> bucket_by_length(std::vector<int64_t> lengths,
+                                                const BucketOptions& options);
+
 // --- the loader
 
 enum class BadImagePolicy {
@@ -123,6 +144,16 @@ struct BadImage {
   int64_t index;       // in the dataset
   std::string reason;  // names the file
 };
+
+// Makes a batch of the samples of one batch, in their order. It must depend on them alone. Workers
+// call it, several at once.
+using Collate = std::function<Batch(const std::vector<Sample>& samples)>;
+// Returns a collate function for samples of different lengths. It pads dimension 0 of the tensors
+// with these names to the longest of the batch, at the end, with these values. Other tensors must
+// have equal shapes. Samples without names call theirs "image" and "label". Throws for a name that
+// the samples lack.
+//   {.batch_size = 8, .collate = pad_to_longest({{"tokens", 0}, {"mask", 0}})}
+Collate pad_to_longest(std::vector<std::pair<std::string, double>> values);
 
 // The weight of the current batch relative to the other ranks' batches; 1 unless the loader joins
 // uneven shares.
@@ -162,6 +193,7 @@ struct DataLoaderOptions {
   // Transforms each batch on delivery (Mixup).
   std::shared_ptr<const BatchTransform> batch_transform = nullptr;
   std::shared_ptr<const Sampler> sampler = nullptr;  // replaces shuffle, rank and world_size
+  Collate collate = nullptr;                         // null: stacks samples of equal shapes
 };
 
 // A loader's position: `batch` batches of `epoch` have been delivered. In the loop's body after the

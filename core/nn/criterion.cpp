@@ -11,6 +11,11 @@ namespace {
 
 Tensor count_of(int64_t n) { return full({}, static_cast<double>(n), {DType::f64}); }
 
+int64_t rows_of(const Tensors& target) {
+  if (target.size() == 1 && target.only().ndim() == 0) return 1;
+  return target.rows("criterion: target");
+}
+
 // Returns the divisor of losses with one value per target element.
 Criterion::Divisor elements(const char* name, Reduction reduction) {
   return [name, reduction](const Tensor& target) {
@@ -35,10 +40,10 @@ Criterion::Divisor counted_rows(const char* name, const Tensor& weight, int64_t 
 
 }  // namespace
 
-Tensor Criterion::divisor(const Tensor& target) const {
+Tensor Criterion::divisor(const Tensors& target) const {
   const NoGradGuard no_grad;
   const PolicyScope no_casts(nullptr);
-  if (!divisor_) return count_of(target.ndim() == 0 ? 1 : target.size(0)).to(target.device());
+  if (!divisor_) return count_of(rows_of(target)).to(target.device());
   const Tensor divisor = divisor_(target);
   check(divisor.defined() && divisor.numel() == 1,
         "{}: the divisor must have one element; got shape {}", name_,

@@ -1,11 +1,13 @@
 // Criterion: a loss that a training loop calls, `criterion(output, target)`. A value: copies share
-// only the options' tensors. Made by one of the losses below or from any function.
+// only the options' tensors. Made by one of the losses below or from any function on Tensor or, for
+// models of several outputs or targets, on Tensors.
 //
 // A criterion that is a mean may state its divisor. Ranks and batches whose divisors differ can
 // then be joined into one mean (BoosterOptions::loss_mean).
 #pragma once
 
 #include "core/nn/functional.h"
+#include "core/tensor/tensors.h"
 
 #include <functional>
 #include <string>
@@ -16,13 +18,13 @@ namespace booster {
 
 class Criterion {
  public:
-  using Function = std::function<Tensor(const Tensor& output, const Tensor& target)>;
+  using Function = std::function<Tensor(const Tensors& output, const Tensors& target)>;
 
   // Returns the divisor of the mean over a target's rows: the number of counted rows, or the sum of
   // their weights. It is one value without dimensions, off the tape.
-  using Divisor = std::function<Tensor(const Tensor& target)>;
+  using Divisor = std::function<Tensor(const Tensors& target)>;
 
-  // Makes a criterion. The default of `divisor` is the number of rows, target.size(0).
+  // Makes a criterion. The default of `divisor` is the number of rows, the target's size(0).
   Criterion(std::string name, Function function, Divisor divisor = {})
       : name_(std::move(name)), function_(std::move(function)), divisor_(std::move(divisor)) {}
   // Makes a criterion from a function or lambda: `Criterion loss = [](const Tensor& y, const
@@ -30,16 +32,27 @@ class Criterion {
   template <class F>
   requires(std::is_invocable_r_v<Tensor, F, const Tensor&, const Tensor&> &&
            !std::is_base_of_v<Criterion, std::remove_cvref_t<F>>) Criterion(F function)
-      : Criterion("criterion", Function(std::move(function))) {}
+      : Criterion("criterion", function_of(std::move(function))) {}
 
-  Tensor operator()(const Tensor& output, const Tensor& target) const {
+  Tensor operator()(const Tensors& output, const Tensors& target) const {
     return function_(output, target);
   }
   // Returns the divisor in f64. Throws for a criterion that is not a mean.
-  Tensor divisor(const Tensor& target) const;
+  Tensor divisor(const Tensors& target) const;
   const std::string& name() const { return name_; }
 
  private:
+  // A generic lambda, on auto, gets Tensor.
+  template <class F>
+  static Function function_of(F function) {
+    if constexpr (!std::is_class_v<F> || requires { &F::operator(); })
+      return function;
+    else
+      return [function = std::move(function)](const Tensors& output, const Tensors& target) {
+        return function(output.only(), target.only());
+      };
+  }
+
   std::string name_;
   Function function_;
   Divisor divisor_;

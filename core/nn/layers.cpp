@@ -206,7 +206,14 @@ ModuleTraits Sequential::traits() const {
   return traits;
 }
 Tensor Sequential::forward_links(const Tensor& x, int first, int last) {
-  Tensor y = x;
+  return in_sequence(x, first, last);
+}
+Tensors Sequential::forward_named_links(const Tensors& x, int first, int last) {
+  return in_sequence(x, first, last);
+}
+template <class T>
+T Sequential::in_sequence(const T& x, int first, int last) const {
+  T y = x;
   int before = 0;
   for (const auto& [name, module] : children()) {
     const int count = module->link_count();

@@ -300,7 +300,8 @@ class ModuleList : public Module {
   Tensor forward(const Tensor& x) override;
 };
 
-// Runs modules in sequence, named 0, 1, .... Its links are its modules' links: "3", "4.0", "4.1".
+// Runs modules in sequence, named 0, 1, .... Each gets all tensors of the previous one. Its links
+// are its modules' links: "3", "4.0", "4.1".
 class Sequential : public Module {
  public:
   Sequential(std::initializer_list<Model> modules = {}) : Sequential(std::vector<Model>(modules)) {}
@@ -317,6 +318,12 @@ class Sequential : public Module {
  private:
   Tensor forward(const Tensor& x) override { return forward_links(x, 0, link_count()); }
   Tensor forward_links(const Tensor& x, int first, int last) override;
+  Tensors forward_named(const Tensors& x) override {
+    return forward_named_links(x, 0, link_count());
+  }
+  Tensors forward_named_links(const Tensors& x, int first, int last) override;
+  template <class T>
+  T in_sequence(const T& x, int first, int last) const;
 };
 
 }  // namespace booster

@@ -90,6 +90,84 @@ void replace_(const Tensor& x, const Tensor& numbers) {
   adopt(x, untracked::clone(numbers));
 }
 
+namespace {
+
+std::vector<std::string> names_of(const Tensors& x) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : x) names.push_back(name);
+  return names;
+}
+
+Tensors with_names(const std::vector<std::string>& names, const std::vector<Tensor>& tensors) {
+  std::vector<NamedTensor> named;
+  for (size_t i = 0; i < names.size(); ++i) named.push_back({names[i], tensors[i]});
+  return Tensors(std::move(named));
+}
+
+// The module whose default function on Tensors is calling its function on one Tensor. If the
+// default of that one is reached, the class overrides neither.
+thread_local const Module* calls_forward = nullptr;
+thread_local const Module* calls_forward_links = nullptr;
+
+class CallsOther {
+ public:
+  CallsOther(const Module*& place, const Module* module)
+      : place_(place), before_(std::exchange(place, module)) {}
+  ~CallsOther() { place_ = before_; }
+  CallsOther(const CallsOther&) = delete;
+  CallsOther& operator=(const CallsOther&) = delete;
+
+ private:
+  const Module*& place_;
+  const Module* before_;
+};
+
+}  // namespace
+
+Tensor Module::only_input(const Tensors& x) const {
+  if (x.size() != 1)
+    fail("{}: takes one tensor; got {}", kind_,
+         x.empty() ? "none" : fmt::format("{} ({})", x.size(), x.names()));
+  return x.only();
+}
+
+Tensor Module::only_output(const Tensors& y) const {
+  if (y.size() != 1)
+    fail("{}: called with one tensor, which gives one; got {}, want a call with Tensors", kind_,
+         y.empty() ? "none" : fmt::format("{} ({})", y.size(), y.names()));
+  return y.only();
+}
+
+Tensor Module::forward(const Tensor& x) {
+  check(calls_forward != this,
+        "{}: has no forward; want an override of forward, or of forward_named for several tensors",
+        kind_);
+  return only_output(forward_named(x));
+}
+
+Tensors Module::forward_named(const Tensors& x) {
+  const Tensor only = only_input(x);
+  const CallsOther scope(calls_forward, this);
+  return forward(only);
+}
+
+Tensor Module::forward_links(const Tensor& x, int first, int last) {
+  if (link_count() == 1) return forward(x);
+  if (calls_forward_links == this)
+    fail(
+        "{}: has {} links, but no forward_links; want an override of it, or of "
+        "forward_named_links for several tensors",
+        kind_, link_count());
+  return only_output(forward_named_links(x, first, last));
+}
+
+Tensors Module::forward_named_links(const Tensors& x, int first, int last) {
+  if (link_count() == 1) return forward_named(x);
+  const Tensor only = only_input(x);
+  const CallsOther scope(calls_forward_links, this);
+  return forward_links(only, first, last);
+}
+
 void Module::visit(const std::string& prefix, const Visitor& visitor) const {
   visitor(prefix, *this);
   for (const auto& [name, child] : children_) child->visit(joined(prefix, name), visitor);
@@ -107,7 +185,16 @@ Link Module::link_of(std::string name, std::initializer_list<const Module*> modu
   return link;
 }
 
-Tensor Module::run_links(const Tensor& given, int first, int last) {
+Tensor Module::run_links(const Tensor& x, int first, int last) {
+  return run_with_hooks(x, first, last);
+}
+Tensors Module::run_links(const Tensors& x, int first, int last) {
+  return run_with_hooks(x, first, last);
+}
+
+// T is Tensor or Tensors. One tensor stays a Tensor, which needs no memory of its own.
+template <class T>
+T Module::run_with_hooks(const T& given, int first, int last) {
   const int count = link_count();
   if (first < 0 || first >= last || last > count)
     fail("{}: links out of range; got [{}, {}), want a range in [0, {})", kind_, first, last,
@@ -115,31 +202,57 @@ Tensor Module::run_links(const Tensor& given, int first, int last) {
   const MemoryScope memory(memory_tag_);
   const kernels::TraceScope span(name_of(memory_tag_), kernels::SpanKind::op);
   const ObservedModule observed(*this);
-  Tensor x = given;
+  T changed_input;
+  const T* x = &given;
   // Copies the hooks, because a running hook may add or remove some.
   const auto pre_hooks = first == 0 ? pre_hooks_ : std::vector<std::pair<int, ForwardPreHook>>();
   for (const auto& [number, hook] : pre_hooks)
-    if (Tensor changed = hook(*this, x); changed.defined()) x = std::move(changed);
-  Tensor y = !recomputes_ || !grad_enabled()
-                 ? forward_links(x, first, last)
-                 : checkpoint(links_to_run_again(first, last), {x});
+    if (const Tensors changed = hook(*this, *x); !changed.empty()) {
+      changed_input = changed;
+      x = &changed_input;
+    }
+  T y;
+  if (recomputes_ && grad_enabled()) y = recomputed(*x, first, last);
+  else if constexpr (std::is_same_v<T, Tensor>) y = forward_links(*x, first, last);
+  else y = forward_named_links(*x, first, last);
   const auto hooks = last == count ? hooks_ : std::vector<std::pair<int, ForwardHook>>();
   for (const auto& [number, hook] : hooks)
-    if (Tensor changed = hook(*this, x, y); changed.defined()) y = std::move(changed);
+    if (const Tensors changed = hook(*this, *x, y); !changed.empty()) y = changed;
   return y;
 }
 
-// Returns the function that backward runs again: these links, even if other links ran since. It
-// keeps a module that a Model owns alive. Otherwise it throws if the module was destroyed.
-std::function<Tensor(const std::vector<Tensor>&)> Module::links_to_run_again(int first, int last) {
+// Backward runs these links again, even if other links ran since.
+Tensor Module::recomputed(const Tensor& x, int first, int last) {
+  return checkpoint(
+      [this, check_life = check_of_life(), first, last](const std::vector<Tensor>& inputs) {
+        check_life();
+        return forward_links(inputs[0], first, last);
+      },
+      {x});
+}
+
+Tensors Module::recomputed(const Tensors& x, int first, int last) {
+  const auto names = std::make_shared<std::vector<std::string>>();  // of the outputs
+  const auto run = [this, check_life = check_of_life(), inputs = names_of(x), names, first,
+                    last](const std::vector<Tensor>& again) {
+    check_life();
+    const Tensors y = forward_named_links(with_names(inputs, again), first, last);
+    *names = names_of(y);
+    return y.all();
+  };
+  const std::vector<Tensor> y = checkpoint(run, x.all());
+  return with_names(*names, y);
+}
+
+// Returns a function that backward calls before it runs links again. It keeps a module that a Model
+// owns alive. Otherwise it throws if the module was destroyed.
+std::function<void()> Module::check_of_life() {
   const std::shared_ptr<Module> owned = weak_from_this().lock();
-  return [this, owned, life = life_.watch(), kind = kind_, first,
-          last](const std::vector<Tensor>& inputs) {
+  return [owned, life = life_.watch(), kind = kind_] {
     check(owned || !life.expired(),
           "{}: backward must run a module with set_recompute again; got one that was destroyed, "
           "want it alive until then, as in a Model",
           kind);
-    return forward_links(inputs[0], first, last);
   };
 }
 

@@ -11,13 +11,20 @@
 //   };
 //   Model model = Classifier();
 //
+// A module with several inputs or outputs overrides forward_named instead, on named tensors
+// (core/tensor/tensors.h). docs/guides/own-model-and-data.md has examples.
+//
+//     Tensors forward_named(const Tensors& x) override {
+//       return {{"y", head(hidden(x["tokens"]) * x["mask"])}};
+//     }
+//
 // A module owns its submodules, so references to them stay valid for its lifetime, even when it
 // moves into a Model. Copying a Model copies the handle, so both share the parameters. A module is
 // for one thread at a time.
 #pragma once
 
 #include "core/tensor/memory/memory_report.h"
-#include "core/tensor/tensor.h"
+#include "core/tensor/tensors.h"
 
 #include <functional>
 #include <initializer_list>
@@ -44,8 +51,8 @@ struct NameDifferences {
 // Makes a StateDict from a map by name, as load_safetensors returns.
 StateDict state_of(const std::map<std::string, Tensor>& tensors);
 
-// A piece of a model that runs as a chain of pieces. Each takes the single result of the previous
-// one. A pipeline may cut between pieces. See Module::link_count().
+// A piece of a model that runs as a chain of pieces. Each takes the result of the previous one: one
+// tensor, or named ones. A pipeline may cut between pieces. See Module::link_count().
 struct Link {
   std::string name;             // "blocks.3"; "" for a module that is one link
   std::vector<Tensor> tensors;  // parameters and buffers that it uses; other links may use them too
@@ -62,10 +69,11 @@ enum class Role : uint8_t {
   batch_count,    // number of batches in those statistics; older files lack it
 };
 
-// Called before forward; may return another input, or an undefined tensor to keep it.
-using ForwardPreHook = std::function<Tensor(Module& module, const Tensor& x)>;
-// Called after forward; may return another output, or an undefined tensor to keep it.
-using ForwardHook = std::function<Tensor(Module& module, const Tensor& x, const Tensor& y)>;
+// Called before forward; may return another input, or an undefined tensor or no tensors to keep it.
+// A hook may take and return Tensor if the module has one input and one output.
+using ForwardPreHook = std::function<Tensors(Module& module, const Tensors& x)>;
+// Called after forward; may return another output, or keep it in the same way.
+using ForwardHook = std::function<Tensors(Module& module, const Tensors& x, const Tensors& y)>;
 
 class Module : public std::enable_shared_from_this<Module> {
  public:
@@ -76,11 +84,14 @@ class Module : public std::enable_shared_from_this<Module> {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  // Runs the module with its hooks.
+  // Runs the module with its hooks. Throws if it takes or gives several tensors but got one, or the
+  // reverse.
   Tensor operator()(const Tensor& x) { return run_links(x, 0, link_count()); }
+  Tensors operator()(const Tensors& x) { return run_links(x, 0, link_count()); }
 
   // --- links: a module that can be cut overrides these two and forward_links(); its forward() is
-  // then forward_links(x, 0, link_count()). All others are one link. See docs/parallelism.md.
+  // then forward_links(x, 0, link_count()). With several tensors it overrides forward_named_links()
+  // alone. All others are one link. See docs/parallelism.md.
   // Returns at least 1, and always the same number.
   virtual int link_count() const { return 1; }
   // Returns a link. Throws if there is no such link.
@@ -89,9 +100,12 @@ class Module : public std::enable_shared_from_this<Module> {
   // with the first link, the hooks if it ends with the last. Recomputation (set_recompute) covers
   // the links of this call. Throws for a range that is empty or outside.
   Tensor run_links(const Tensor& x, int first, int last);
+  Tensors run_links(const Tensors& x, int first, int last);
   // Returns a legal input of `rows` rows with arbitrary values, for measuring cost. Undefined if
   // the module offers none.
   virtual Tensor example_input(int64_t /*rows*/) const { return {}; }
+  // The same for a module of several tensors.
+  virtual Tensors example_inputs(int64_t rows) const { return example_input(rows); }
 
   // Returns the model's traits for plugins, the planner and files of weights
   // (core/nn/module_traits.h). A class without an override has none.
@@ -164,9 +178,13 @@ class Module : public std::enable_shared_from_this<Module> {
   bool must_be_called() const { return recomputes_ || !pre_hooks_.empty() || !hooks_.empty(); }
 
  protected:
-  virtual Tensor forward(const Tensor& x) = 0;
-  // Runs links [first, last), not empty, of a module that can be cut.
-  virtual Tensor forward_links(const Tensor& x, int /*first*/, int /*last*/) { return forward(x); }
+  // A module overrides one of the two. Each default calls the other.
+  virtual Tensor forward(const Tensor& x);
+  virtual Tensors forward_named(const Tensors& x);
+  // Run links [first, last), not empty, of a module that can be cut. It overrides one of the two,
+  // as above. By default a module of one link runs forward.
+  virtual Tensor forward_links(const Tensor& x, int first, int last);
+  virtual Tensors forward_named_links(const Tensors& x, int first, int last);
 
   // Registers a leaf that requires gradients. Registers nothing for an undefined tensor, which
   // stands for "none".
@@ -216,7 +234,13 @@ class Module : public std::enable_shared_from_this<Module> {
   void visit(const std::string& prefix, const Visitor& visitor) const;
   void check_name(const std::string& name) const;
   void add_child(const std::string& name, std::shared_ptr<Module> child);
-  std::function<Tensor(const std::vector<Tensor>&)> links_to_run_again(int first, int last);
+  template <class T>
+  T run_with_hooks(const T& x, int first, int last);
+  Tensor recomputed(const Tensor& x, int first, int last);
+  Tensors recomputed(const Tensors& x, int first, int last);
+  std::function<void()> check_of_life();
+  Tensor only_input(const Tensors& x) const;
+  Tensor only_output(const Tensors& y) const;
 
   // Lifetime of the module at its address: ends when it is destroyed or moved from.
   class Life {
@@ -274,6 +298,7 @@ class Model {
   }
 
   Tensor operator()(const Tensor& x) const { return module()(x); }
+  Tensors operator()(const Tensors& x) const { return module()(x); }
   Module* operator->() const { return &module(); }
   Module& module() const {
     check(module_ != nullptr, "model: empty handle; want a model");

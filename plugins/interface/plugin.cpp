@@ -35,7 +35,7 @@ Layout Plugin::layout() const {
   return layout;
 }
 
-Tensor Plugin::run(const Tensor& input, const Tensor& target, const MicroStep& step) {
+Tensor Plugin::run(const Tensors& input, const Tensors& target, const MicroStep& step) {
   const Tensor loss = step.loss(step.forward(input), target);
   backward(step.scale(loss));
   return loss.detach();

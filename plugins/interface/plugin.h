@@ -60,14 +60,15 @@ class PassScope {
 };
 
 // The work on one batch as functions. A plugin chooses their order without knowing the precision.
+// Where a model has one input and one output, these are Tensors of one tensor without a name.
 struct MicroStep {
   // Runs the model; on the tape.
-  std::function<Tensor(const Tensor& input)> forward;
+  std::function<Tensors(const Tensors& input)> forward;
   // Runs links [first, last) of the model (core/nn/module.h) on the result of link first - 1; on
   // the tape. Values between links have the strategy's compute dtype.
-  std::function<Tensor(const Tensor& input, int first, int last)> forward_links;
+  std::function<Tensors(const Tensors& input, int first, int last)> forward_links;
   // Returns the mean loss over the batch; on the tape.
-  std::function<Tensor(const Tensor& output, const Tensor& target)> loss;
+  std::function<Tensor(const Tensors& output, const Tensors& target)> loss;
   // Returns the tensor that backward starts from: the loss, scaled by the strategy.
   std::function<Tensor(const Tensor& loss)> scale;
   // Some part of the model is in training mode. It may drop elements and change its buffers.
@@ -106,10 +107,12 @@ class Plugin : public NoteTaker {
   virtual PassScope begin(const PassStart&) { return {}; }
   // Runs one call of the boosted model. `step` has only its forward functions. Pipelines pass the
   // batch from stage to stage, and give every rank the output.
-  virtual Tensor forward(const Tensor& input, const MicroStep& step) { return step.forward(input); }
+  virtual Tensors forward(const Tensors& input, const MicroStep& step) {
+    return step.forward(input);
+  }
   // Runs forward and backward of one batch, while a backward pass is open. Pipelines cut it
   // into micro-batches. Returns the loss, off the tape.
-  virtual Tensor run(const Tensor& input, const Tensor& target, const MicroStep& step);
+  virtual Tensor run(const Tensors& input, const Tensors& target, const MicroStep& step);
   // Replaces each of `numbers` (f32 on the device) by its maximum over these ranks.
   virtual void agree(Tensor& /*numbers*/, Among) {}
 

@@ -78,26 +78,26 @@ void ParameterUnits::watch(size_t i) {
   Unit& unit = units_[i];
   unit.module->set_recompute(options_.recompute);
   unit.hooks = {
-      unit.module->register_forward_pre_hook([this, i](Module&, const Tensor&) {
+      unit.module->register_forward_pre_hook([this, i](Module&, const Tensors&) {
         use(i);
-        return Tensor();
+        return Tensors();
       }),
-      unit.module->register_forward_hook([this, i](Module&, const Tensor&, const Tensor& result) {
-        after_forward(i, result);
-        return Tensor();
-      })};
+      unit.module->register_forward_hook(
+          [this, i](Module&, const Tensors&, const Tensors& results) {
+            after_forward(i, results);
+            return Tensors();
+          })};
   for (Member& member : unit.members)
     member.hook = on_grad_ready(member.parameter, [this, i](const Tensor&) { grad_arrived(i); });
 }
 
-void ParameterUnits::after_forward(size_t i, const Tensor& result) {
-  if (result.requires_grad() && !result.is_leaf()) {
-    const auto use_again = [self = self_, i](const Tensor&) {
-      if (*self) (*self)->use(i);
-      return Tensor();
-    };
-    register_grad_hook(result, use_again);
-  }
+void ParameterUnits::after_forward(size_t i, const Tensors& results) {
+  const auto use_again = [self = self_, i](const Tensor&) {
+    if (*self) (*self)->use(i);
+    return Tensor();
+  };
+  for (const auto& [name, result] : results)
+    if (result.requires_grad() && !result.is_leaf()) register_grad_hook(result, use_again);
   if (phase_ != Phase::backward) release(i);  // else its backward follows immediately
 }
 

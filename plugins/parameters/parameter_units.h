@@ -87,7 +87,7 @@ class ParameterUnits {
   void make_units(const std::vector<Module*>& modules);
   void cut(Member& member, const Group& all) const;
   void watch(size_t unit);
-  void after_forward(size_t unit, const Tensor& result);
+  void after_forward(size_t unit, const Tensors& results);
   void grad_arrived(size_t unit);
   // Gathers the unit and starts gathering the next ones.
   void use(size_t unit);

@@ -7,8 +7,18 @@ namespace booster {
 
 using Kind = PipelineAction::Kind;
 
-BatchRun::BatchRun(PipelineStages& pipeline, const MicroStep& step, const Tensor& input,
-                   const Tensor& target, std::vector<int64_t> begins)
+namespace {
+
+std::vector<Tensor> with_gradients(const Tensors& x) {
+  std::vector<Tensor> all = x.all();
+  std::erase_if(all, [](const Tensor& tensor) { return !tensor.requires_grad(); });
+  return all;
+}
+
+}  // namespace
+
+BatchRun::BatchRun(PipelineStages& pipeline, const MicroStep& step, const Tensors& input,
+                   const Tensors& target, std::vector<int64_t> begins)
     : pipeline_(pipeline),
       step_(step),
       input_(input),
@@ -42,9 +52,11 @@ StageMessage BatchRun::message(int microbatch, int from_piece) const {
   return {begins_.back(), begins_[i + 1] - begins_[i], microbatch, from_piece, on_tape_};
 }
 
-Tensor BatchRun::rows(const Tensor& batch, int microbatch) const {
+Tensors BatchRun::rows(const Tensors& batch, int microbatch) const {
   const auto i = static_cast<size_t>(microbatch);
-  return untracked::narrow(batch, 0, begins_[i], begins_[i + 1] - begins_[i]);
+  return batch.map([&](const Tensor& tensor) {
+    return untracked::narrow(tensor, 0, begins_[i], begins_[i + 1] - begins_[i]);
+  });
 }
 
 void BatchRun::expect_activation() {
@@ -60,8 +72,8 @@ void BatchRun::expect_gradients() {
   while (pipeline_.from_next_.waiting() < ahead && next_returning_ < returning_.size()) {
     const auto passage = passages_.find(returning_[next_returning_]);
     if (passage == passages_.end()) return;
-    const Tensor& output = passage->second.output;
-    if (output.requires_grad()) pipeline_.from_next_.expect(output);
+    const std::vector<Tensor> outputs = with_gradients(passage->second.output);
+    if (!outputs.empty()) pipeline_.from_next_.expect(outputs);
     ++next_returning_;
   }
 }
@@ -69,11 +81,11 @@ void BatchRun::expect_gradients() {
 void BatchRun::forward(const PipelineAction& action) {
   const auto [kind, microbatch, chunk] = action;
   const int at = piece(chunk);
-  const Tensor x = at == 0 ? rows(input_, microbatch) : pipeline_.from_previous_.take();
+  const Tensors x = at == 0 ? rows(input_, microbatch) : pipeline_.from_previous_.take();
   if (at > 0) expect_activation();
-  Tensor y = step_.forward_links(x, pipeline_.cut_[static_cast<size_t>(at)],
-                                 pipeline_.cut_[static_cast<size_t>(at + 1)]);
-  if (!is_last(chunk)) pipeline_.to_next_.send(y, message(microbatch, at));
+  Tensors y = step_.forward_links(x, pipeline_.cut_[static_cast<size_t>(at)],
+                                  pipeline_.cut_[static_cast<size_t>(at + 1)]);
+  if (!is_last(chunk)) pipeline_.to_next_.send(y, x, message(microbatch, at));
   else if (on_tape_) y = loss_of(y, microbatch);
   else outputs_.push_back(y);
   if (!on_tape_) return;
@@ -81,7 +93,7 @@ void BatchRun::forward(const PipelineAction& action) {
   expect_gradients();
 }
 
-Tensor BatchRun::loss_of(const Tensor& output, int microbatch) {
+Tensor BatchRun::loss_of(const Tensors& output, int microbatch) {
   Tensor loss = step_.loss(output, rows(target_, microbatch));
   check(loss.numel() == 1, "pipeline: the loss must have one element; got shape {}", loss.shape());
   const auto i = static_cast<size_t>(microbatch);
@@ -96,24 +108,27 @@ Tensor BatchRun::loss_of(const Tensor& output, int microbatch) {
 void BatchRun::backward(const PipelineAction& action) {
   const Key key = {action.microbatch, action.chunk};
   Passage& passage = passages_.at(key);
-  const Tensor input = std::exchange(passage.input, {}),
-               output = std::exchange(passage.output, {});
+  const Tensors input = std::exchange(passage.input, {}),
+                output = std::exchange(passage.output, {});
   {
     std::optional<DeferredGradients::Scope> apart;
     if (action.kind == Kind::backward_input) apart.emplace(passage.later, input);
     if (is_last(action.chunk)) booster::backward(step_.scale(output));
     else if (output.requires_grad())
-      booster::backward(output, {.grad = pipeline_.from_next_.take()});
+      booster::backward(with_gradients(output), {.grads = pipeline_.from_next_.take()});
   }
-  if (piece(action.chunk) > 0 && input.requires_grad()) send_gradient(input);
+  if (piece(action.chunk) > 0) send_gradients(input);
   if (action.kind == Kind::backward) passages_.erase(key);
   expect_gradients();
 }
 
 // Sends zeros for an input that no result depends on.
-void BatchRun::send_gradient(const Tensor& input) {
-  const Tensor gradient = input.grad();
-  pipeline_.to_previous_.send(gradient.defined() ? gradient : zeros_like(input));
+void BatchRun::send_gradients(const Tensors& input) {
+  for (const Tensor& one : with_gradients(input)) {
+    const Tensor gradient = one.grad();
+    if (one.numel() > 0)
+      pipeline_.to_previous_.send(gradient.defined() ? gradient : zeros_like(one));
+  }
 }
 
 }  // namespace booster

@@ -24,35 +24,42 @@ std::vector<double> parameter_costs(Module& model) {
 namespace {
 
 // Returns the link's result, after computing and discarding its gradients.
-Tensor there_and_back(Module& model, int i, const Tensor& x) {
+Tensors there_and_back(Module& model, int i, const Tensors& x) {
   std::vector<Tensor> trained;
-  if (x.requires_grad()) trained.push_back(x);
+  for (const auto& [name, tensor] : x)
+    if (tensor.requires_grad()) trained.push_back(tensor);
   for (const Tensor& tensor : model.link(i).tensors)
     if (tensor.requires_grad()) trained.push_back(tensor);
-  const Tensor y = model.run_links(x, i, i + 1);
-  if (y.requires_grad()) gradients(y, trained, {.grad = ones_like(y)});
+  Tensors y = model.run_links(x, i, i + 1);
+  size_t left = y.size();
+  for (const auto& [name, tensor] : y)
+    if (const bool retain = --left > 0; tensor.requires_grad() && !tensor.is_leaf())
+      gradients(tensor, trained, {.grad = ones_like(tensor), .retain_graph = retain});
   return y;
 }
 
 }  // namespace
 
-std::vector<double> measured_costs(Module& model, const Tensor& input, int rounds) {
+std::vector<double> measured_costs(Module& model, const Tensors& input, int rounds) {
   check(rounds >= 1, "measured_costs: want at least one round; got {}", rounds);
   const GradMode record(true);
   const Evaluation evaluation(model);
   std::vector<double> costs(static_cast<size_t>(model.link_count()),
                             std::numeric_limits<double>::infinity());
   for (int round = 0; round < rounds; ++round) {
-    Tensor x = input;
+    Tensors x = input;
     for (int i = 0; i < model.link_count(); ++i) {
       const auto start = std::chrono::steady_clock::now();
-      const Tensor y = there_and_back(model, i, x);
+      const Tensors y = there_and_back(model, i, x);
       kernels::device_synchronize(y.device());
       const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
       double& cost = costs[static_cast<size_t>(i)];
       cost = std::min(cost, taken.count());
-      x = y.detach();
-      if (y.requires_grad()) x.requires_grad_();
+      x = y.map([](const Tensor& tensor) {
+        Tensor next = tensor.detach();
+        if (tensor.requires_grad()) next.requires_grad_();
+        return next;
+      });
     }
   }
   return costs;

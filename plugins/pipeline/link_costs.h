@@ -14,6 +14,6 @@ std::vector<double> parameter_costs(Module& model);
 // Returns the seconds of each link, the fastest of `rounds`, on the batch that the previous link
 // returned. Times forward, and the parts of backward that training needs. The model is in
 // evaluation mode meanwhile, so batch statistics and gradients do not change.
-std::vector<double> measured_costs(Module& model, const Tensor& input, int rounds = 3);
+std::vector<double> measured_costs(Module& model, const Tensors& input, int rounds = 3);
 
 }  // namespace booster

@@ -76,15 +76,15 @@ StageCut PipelineStages::cut_of(Module& model) const {
 
 std::vector<double> PipelineStages::measured(Module& model) const {
   constexpr int64_t some_rows = 8;
-  const Tensor input =
-      model.example_input(options_.microbatch_size > 0 ? options_.microbatch_size : some_rows);
-  check(input.defined(),
+  const Tensors input =
+      model.example_inputs(options_.microbatch_size > 0 ? options_.microbatch_size : some_rows);
+  check(!input.empty(),
         "pipeline: a {} has no example_input() to measure its links on; want one, or a cut by "
         "numbers of parameters or by hand",
         model.kind());
   const Parameters all = model.parameters();
-  std::vector<double> costs =
-      measured_costs(model, all.empty() ? input : input.to(all[0].tensor.device()));
+  const auto to_model = [&](const Tensor& x) { return x.to(all[0].tensor.device()); };
+  std::vector<double> costs = measured_costs(model, all.empty() ? input : input.map(to_model));
   world_.all_reduce(costs, CollectiveOp::mean);
   return costs;
 }
@@ -129,13 +129,11 @@ bool PipelineStages::counts_here(const Tensor& tensor) const {
   return parts_.stages_of(tensor).front() == stage();
 }
 
-std::vector<int64_t> PipelineStages::microbatches_of(const Tensor& input) const {
-  check(input.ndim() >= 1, "pipeline: the input has no rows to cut into microbatches; got {}",
-        input.shape());
+std::vector<int64_t> PipelineStages::microbatches_of(const Tensors& input) const {
   const bool interleaves = chunks() > 1;
-  return cut_batch(input.size(0), {.count = options_.num_microbatches,
-                                   .size = options_.microbatch_size,
-                                   .multiple_of = interleaves ? stages() : 1});
+  return cut_batch(input.rows("pipeline: input"), {.count = options_.num_microbatches,
+                                                   .size = options_.microbatch_size,
+                                                   .multiple_of = interleaves ? stages() : 1});
 }
 
 // Returns the schedule. Interleaving needs a multiple of the stages as the number of micro-batches;
@@ -177,14 +175,15 @@ void PipelineStages::settle_random() const {
   default_generator().set_state(state);
 }
 
-Tensor PipelineStages::run(const Tensor& input, const Tensor& target, const MicroStep& step) {
+Tensor PipelineStages::run(const Tensors& input, const Tensors& target, const MicroStep& step) {
   check_usable();
   check(grad_enabled(),
         "pipeline: execute_pipeline trains; got a NoGradGuard, want a direct call of the model for "
         "an evaluation");
   const std::vector<int64_t> begins = microbatches_of(input);
-  check(target.ndim() >= 1 && target.size(0) == input.size(0),
-        "pipeline: input and target differ in rows; got {} and {}", input.shape(), target.shape());
+  check(target.rows("pipeline: target") == begins.back(),
+        "pipeline: input and target differ in rows; got {} and {}", begins.back(),
+        target.rows("pipeline: target"));
   const PipelineSchedule schedule = schedule_for(static_cast<int>(begins.size()) - 1);
   std::vector<double> loss = {0, 0};  // the loss and its dtype, which only the last stage knows
   unless_it_fails([&] {
@@ -203,7 +202,7 @@ Tensor PipelineStages::run(const Tensor& input, const Tensor& target, const Micr
   return scalar(loss[0], {static_cast<DType>(static_cast<int>(loss[1])), input.device()});
 }
 
-Tensor PipelineStages::forward(const Tensor& input, const MicroStep& step) {
+Tensors PipelineStages::forward(const Tensors& input, const MicroStep& step) {
   check_usable();
   check(!grad_enabled() || !model_.module().training(),
         "pipeline: got a call of a model in stages, in training mode with gradients; want "
@@ -211,7 +210,7 @@ Tensor PipelineStages::forward(const Tensor& input, const MicroStep& step) {
         "NoGradGuard for an evaluation");
   const NoGradGuard no_grad;
   const std::vector<int64_t> begins = microbatches_of(input);
-  Tensor output;
+  Tensors output;
   unless_it_fails([&] {
     BatchRun batch(*this, step, input, {}, begins);
     {
@@ -224,23 +223,44 @@ Tensor PipelineStages::forward(const Tensor& input, const MicroStep& step) {
   return output;
 }
 
-// Joins the last stage's outputs into one tensor, on all stages.
-Tensor PipelineStages::everybodys(const std::vector<Tensor>& outputs) const {
+// Joins outputs of microbatches by name.
+Tensors PipelineStages::joined(const std::vector<Tensors>& outputs) {
+  if (outputs.size() == 1) return outputs[0];
+  std::vector<NamedTensor> all;
+  for (const auto& [name, first] : outputs[0]) {
+    std::vector<Tensor> parts;
+    for (const Tensors& one : outputs) {
+      check(one.size() == outputs[0].size() && one.contains(name),
+            "pipeline: microbatches give outputs of different names; got {}, want {}", one.names(),
+            outputs[0].names());
+      parts.push_back(name.empty() ? one.only() : one[name]);
+    }
+    check(first.ndim() > 0,
+          "pipeline: output {} has no rows to join; got one element of each microbatch, want one "
+          "for each row",
+          name);
+    all.push_back({name, cat(parts, 0)});
+  }
+  return Tensors(std::move(all));
+}
+
+// Sends the last stage's outputs, joined, to all stages.
+Tensors PipelineStages::everybodys(const std::vector<Tensors>& outputs) const {
   const int last = stages() - 1;
-  Tensor output;
-  std::vector<int64_t> form;  // dtype, number of dimensions, sizes
+  Tensors output;
+  std::vector<int64_t> form, size = {0};
   if (stage() == last) {
-    output = untracked::contiguous(outputs.size() == 1 ? outputs[0] : cat(outputs, 0));
-    form = {static_cast<int64_t>(output.dtype()), output.ndim()};
-    for (int i = 0; i < output.ndim(); ++i) form.push_back(output.size(i));
+    output = joined(outputs).map(untracked::contiguous);
+    form = numbers_of(forms_of(output));
+    size[0] = static_cast<int64_t>(form.size());
   }
   if (stages() == 1) return output;
-  form.resize(2 + kernels::max_dims);
+  group_.broadcast(size, last);
+  form.resize(static_cast<size_t>(size[0]));
   group_.broadcast(form, last);
-  Shape shape;
-  for (int64_t i = 0; i < form[1]; ++i) shape.push_back(form[static_cast<size_t>(2 + i)]);
-  if (stage() != last) output = empty(shape, {static_cast<DType>(form[0]), device_});
-  group_.broadcast(output, last);
+  if (stage() != last) output = room_for(forms_of(form), device_);
+  for (const auto& [name, tensor] : output)
+    if (tensor.numel() > 0) group_.broadcast(tensor, last);
   return output;
 }
 

@@ -3,7 +3,8 @@
 //
 // Each stage has only the values of its own layers (stage_parts.h). A batch gives the loss (the
 // mean over its rows) and the gradients of a single process. Layers that use a batch as a whole are
-// the exception: batch normalisation uses micro-batches. All ranks of the group pass the same
+// the exception: batch normalisation uses micro-batches. Micro-batches are rows of every tensor of
+// the batch. All ranks of the group pass the same
 // batches; the first stage uses the input and the last one the target. See docs/parallelism.md. For
 // one thread.
 #pragma once
@@ -71,9 +72,9 @@ class PipelineStages {
 
   // Implements Plugin::run. Sums gradients of tied parameters over the stages, under no_sync too.
   // Other axes may exchange gradients afterwards.
-  Tensor run(const Tensor& input, const Tensor& target, const MicroStep& step);
+  Tensor run(const Tensors& input, const Tensors& target, const MicroStep& step);
   // Runs without gradients; throws in training, which needs run().
-  Tensor forward(const Tensor& input, const MicroStep& step);
+  Tensors forward(const Tensors& input, const MicroStep& step);
   void join(StateDict& state) const { parts_.join(state); }
   void split(StateDict& state) const { parts_.split(state); }
 
@@ -84,14 +85,15 @@ class PipelineStages {
   void connect();
   int pieces() const { return static_cast<int>(cut_.size()) - 1; }
   int chunks() const { return stages() == 1 ? 1 : options_.num_model_chunks; }
-  std::vector<int64_t> microbatches_of(const Tensor& input) const;
+  std::vector<int64_t> microbatches_of(const Tensors& input) const;
   PipelineSchedule schedule_for(int microbatches) const;
   // Runs the work of a batch. If it throws, this stage runs no more batches and informs the others.
   // Otherwise they would wait for it if the program catches the error.
   void unless_it_fails(const std::function<void()>& work);
   void check_usable() const;
   void settle_random() const;
-  Tensor everybodys(const std::vector<Tensor>& outputs) const;
+  static Tensors joined(const std::vector<Tensors>& outputs);
+  Tensors everybodys(const std::vector<Tensors>& outputs) const;
 
   PipelineOptions options_;
   Group world_, group_;

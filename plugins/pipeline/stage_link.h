@@ -2,21 +2,25 @@
 // direction between two stages has its own group, so that neither waits for the other. Sends return
 // immediately, and each side requests its next tensor ahead. For one thread.
 //
-// A header precedes each activation. It holds the activation's identity, dtype and shape, and
-// whether it needs a gradient. Both sides remember the last shape for each number of rows. While
-// the shape stays the same, the receiver requests the tensor before the header arrives, so neither
-// side waits. If it changes, the sender fills the requested tensor with zeros and then sends the
-// real one. Gradients need no header, because they have their activation's form.
+// An activation is one tensor or several with names. A header with its identity precedes it. Both
+// sides remember its last form for each number of rows: names, dtypes, shapes, and which tensors
+// need a gradient. While the form stays the same, the receiver requests the tensors before the
+// header arrives, so neither side waits. If it changes, the sender fills the requested tensors with
+// zeros, and then sends the form and the real ones. Gradients need no header, because they have
+// their activation's form. Tensors without elements are not sent.
 #pragma once
 
-#include "core/tensor/tensor.h"
+#include "core/tensor/tensors.h"
 #include "parallel/groups/group.h"
 
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
+#include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 namespace booster {
 
@@ -28,12 +32,25 @@ struct StageMessage {
   int64_t on_tape = 0;               // 1: the pass has gradients
 };
 
-// The form of an activation.
+// The form of one tensor of an activation.
 struct ActivationForm {
+  std::string name;
   DType dtype = DType::f32;
   Shape shape;
+  bool wants_gradient = false;
+  bool made_by_op = true;  // see mark_made_by_op (core/autograd/node.h)
   friend bool operator==(const ActivationForm&, const ActivationForm&) = default;
 };
+using ActivationForms = std::vector<ActivationForm>;
+ActivationForms forms_of(const Tensors& x);
+// Encode forms as numbers, and decode them.
+std::vector<int64_t> numbers_of(const ActivationForms& forms);
+ActivationForms forms_of(const std::vector<int64_t>& numbers);
+// Returns uninitialised tensors of these forms.
+Tensors room_for(const ActivationForms& forms, Device device);
+
+// The forms by piece, rows, and whether the pass has gradients.
+using KnownForms = std::map<std::tuple<int64_t, int64_t, int64_t>, ActivationForms>;
 
 // Sends in progress. A tensor must not change until its send is done.
 class Outbox {
@@ -55,12 +72,13 @@ class ActivationSender {
  public:
   ActivationSender() = default;
   ActivationSender(Group group, int to) : outbox_(std::move(group), to) {}
-  void send(const Tensor& activation, const StageMessage& message);
+  // `input` is the input of the piece that returned the activation.
+  void send(const Tensors& activation, const Tensors& input, const StageMessage& message);
   void finish() { outbox_.finish(); }
 
  private:
   Outbox outbox_;
-  std::map<std::pair<int64_t, int64_t>, ActivationForm> known_;  // by piece and rows
+  KnownForms known_;
 };
 
 class ActivationReceiver {
@@ -71,38 +89,40 @@ class ActivationReceiver {
       : group_(std::move(group)), from_(from), device_(device) {}
   // Requests the next activation. Take the previous one first, since its form may have changed.
   void expect(const StageMessage& message);
-  // Returns the requested activation as a leaf. It requires a gradient if the sender's activation
-  // does. Throws if the sender sent a different one.
-  Tensor take();
+  // Returns the requested activation. Its tensors are leaves, which require a gradient if the
+  // sender's do. Throws if the sender sent a different one.
+  Tensors take();
 
  private:
   struct Expected {
     StageMessage message;
-    Tensor header, activation;
-    Work header_work, activation_work;
+    Tensor header;
+    Work header_work;
+    Tensors activation;
+    std::vector<Work> works;  // of the activation
   };
   Group group_;
   int from_ = 0;
   Device device_;
   std::optional<Expected> expected_;
-  std::map<std::pair<int64_t, int64_t>, ActivationForm> known_;
+  KnownForms known_;
 };
 
 class GradientReceiver {
  public:
   GradientReceiver() = default;
   GradientReceiver(Group group, int from) : group_(std::move(group)), from_(from) {}
-  // Requests the gradient of `activation`.
-  void expect(const Tensor& activation);
-  // Returns the number of gradients requested and not yet taken.
+  // Requests the gradients of these tensors of an activation.
+  void expect(const std::vector<Tensor>& activation);
+  // Returns the number of activations whose gradients are requested and not yet taken.
   size_t waiting() const { return expected_.size(); }
-  // Returns the first of them.
-  Tensor take();
+  // Returns the gradients of the first of them.
+  std::vector<Tensor> take();
 
  private:
   Group group_;
   int from_ = 0;
-  std::deque<std::pair<Tensor, Work>> expected_;
+  std::deque<std::vector<std::pair<Tensor, Work>>> expected_;
 };
 
 }  // namespace booster

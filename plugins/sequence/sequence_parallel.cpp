@@ -109,6 +109,40 @@ void lay_out(int64_t all, const Group& ranks, SequenceMode mode) {
       {.all = all, .first = here * ranks.rank(), .here = here, .documents = documents});
 }
 
+// Blocks compute on the first of their tensors, (batch, tokens, features), of which each rank has
+// some tokens. Their others, such as masks, stay whole.
+Tensor first_of(const Tensors& x) {
+  check(!x.empty(), "hybrid_parallel: a module within sequence_blocks got or gave no tensor");
+  return x.begin()->tensor;
+}
+
+Tensors with_first(const Tensors& x, const Tensor& first) {
+  size_t i = 0;
+  return x.map([&](const Tensor& one) { return i++ == 0 ? first : one; });
+}
+
+// Ranks see different tokens, so each would have only a part of another tensor's gradient.
+void check_others_whole(const Tensors& x, SequenceMode mode, const std::string& block,
+                        const char* does) {
+  for (const auto& [name, tensor] : x)
+    check(!tensor.requires_grad() || tensor.same_body(first_of(x)),
+          "hybrid_parallel: {}: {} {} {}, which needs a gradient, besides its tokens; want "
+          "sequence_parallelism_mode none for this model",
+          mode_names[static_cast<size_t>(mode)], block.empty() ? "the model" : block, does, name);
+}
+
+// What a block computes besides its tokens may be of this rank's tokens alone.
+void check_others_handed_on(const Tensors& x, const Tensors& y, SequenceMode mode,
+                            const std::string& block) {
+  for (const auto& [name, tensor] : y) {
+    const auto is_it = [&](const auto& given) { return given.tensor.same_body(tensor); };
+    check(tensor.same_body(first_of(y)) || std::ranges::any_of(x, is_it),
+          "hybrid_parallel: {}: {} computes {} besides its tokens, from some of them; want "
+          "sequence_parallelism_mode none for this model",
+          mode_names[static_cast<size_t>(mode)], block.empty() ? "the model" : block, name);
+  }
+}
+
 // Returns true for batch statistics, which are not position tables.
 bool has_role(const Module& module, const Tensor& buffer) {
   return std::ranges::any_of(module.own(Role::batch_norm),
@@ -215,9 +249,9 @@ void SequenceParallel::watch_positions(Module& model) {
   for (const auto& [name, module] : model.named_modules()) {
     const bool is_block = std::ranges::find(blocks_, name) != blocks_.end();
     if (is_block && name != blocks_.front())
-      module->register_forward_pre_hook([ranks = ranks_, mode = mode_](Module&, const Tensor& x) {
-        lay_out(x.size(1) * ranks.size(), ranks, mode);
-        return Tensor();
+      module->register_forward_pre_hook([ranks = ranks_, mode = mode_](Module&, const Tensors& x) {
+        lay_out(first_of(x).size(1) * ranks.size(), ranks, mode);
+        return Tensors();
       });
     if (!is_inside(name)) continue;
     for (const auto& [own_name, buffer] : module->buffers())
@@ -245,22 +279,28 @@ void SequenceParallel::connect(const Model& model, const TensorPlan& plan,
   const double factor = is_like_data ? ranks_.size() : 1;
   for (const auto& [name, module] : model->named_modules()) {
     if (name == blocks_.front())
-      module->register_forward_pre_hook([factor, ranks = ranks_, mode = mode_,
-                                         stream = inside_.whole,
-                                         at = phase_](Module&, const Tensor& x) {
-        if (*at == Phase::outside) *at = Phase::inside;
-        set_random_stream(stream);
-        const Tensor here = own_tokens(x, ranks, factor);
-        if (ranks.size() > 1) lay_out(x.size(1), ranks, mode);
-        return here;
-      });
+      module->register_forward_pre_hook(
+          [factor, ranks = ranks_, stream = inside_.whole, at = phase_, mode = mode_, name](
+              Module&, const Tensors& x) {
+            if (*at == Phase::outside) *at = Phase::inside;
+            set_random_stream(stream);
+            if (ranks.size() > 1) check_others_whole(x, mode, name, "takes");
+            const Tensors here = with_first(x, own_tokens(first_of(x), ranks, factor));
+            if (ranks.size() > 1) lay_out(first_of(x).size(1), ranks, mode);
+            return here;
+          });
     if (name == blocks_.back())
       module->register_forward_hook(
-          [factor, ranks = ranks_, at = phase_](Module&, const Tensor&, const Tensor& y) {
+          [factor, ranks = ranks_, at = phase_, mode = mode_, name](Module&, const Tensors& x,
+                                                                    const Tensors& y) {
             if (*at == Phase::inside) *at = Phase::outside;
             set_random_stream(0);
             set_token_layout({.documents = token_layout().documents});
-            return all_tokens(y, ranks, factor);
+            if (ranks.size() > 1) {
+              check_others_handed_on(x, y, mode, name);
+              check_others_whole(y, mode, name, "gives");
+            }
+            return with_first(y, all_tokens(first_of(y), ranks, factor));
           });
   }
   watch_positions(model.module());
@@ -299,13 +339,13 @@ void SequenceParallel::pass_keys_round(Module& model) const {
   const auto ring = std::make_shared<RingAttention>(ranks_);
   for (const auto& [name, module] : model.named_modules()) {
     if (module->attention_heads() == 0 || !is_inside(name)) continue;
-    module->register_forward_pre_hook([ring](Module&, const Tensor&) {
+    module->register_forward_pre_hook([ring](Module&, const Tensors&) {
       set_attention_method(ring);
-      return Tensor();
+      return Tensors();
     });
-    module->register_forward_hook([](Module&, const Tensor&, const Tensor&) {
+    module->register_forward_hook([](Module&, const Tensors&, const Tensors&) {
       set_attention_method(nullptr);
-      return Tensor();
+      return Tensors();
     });
   }
 }
@@ -329,9 +369,9 @@ void SequenceParallel::refuse_uses_outside(Module& model) const {
   if (position_free_) return;
   for (const auto& [name, module] : model.named_modules())
     if (is_inside(name) && !module->parameters().empty())
-      module->register_forward_pre_hook([at = phase_, name](Module&, const Tensor&) {
+      module->register_forward_pre_hook([at = phase_, name](Module&, const Tensors&) {
         if (*at == Phase::outside) refuse_both_sides(name);
-        return Tensor();
+        return Tensors();
       });
 }
 

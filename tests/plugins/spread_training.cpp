@@ -97,18 +97,18 @@ class Training {
   }
 
   double backward(int seed) {
-    const Tensor x = spread_.input(share(numbers(seed))).to(spread_.device),
-                 t = spread_.target(share(numbers(seed + 1))).to(spread_.device);
+    const auto to_model = [&](const Tensor& x) { return x.to(spread_.device); };
     struct Batch {
-      Tensor input, target;
-    } const only = {x, t};
+      Tensors input, target;
+    } const only = {spread_.input(share(numbers(seed))).map(to_model),
+                    spread_.target(share(numbers(seed + 1))).map(to_model)};
     const Batch* at = &only;
     auto& [model, optimizer, loss_fn, loader, scheduler] = boosted_;
     Tensor loss;
     if (spread_.by_pipeline) {
       loss = booster_.execute_pipeline(at, model, loss_fn, optimizer);
     } else {
-      loss = loss_fn(model(x), t);
+      loss = loss_fn(model(only.input), only.target);
       booster_.backward(loss, optimizer);
     }
     std::vector<double> mean = {loss.item()};

@@ -22,7 +22,7 @@ struct Spread {
   Choice<Plugin> plugin = SinglePlugin({.on_every_rank = true});
   std::function<Model()> model;  // its parameters are random
   // Maps rows of values between -1 and 1 to the model's input and target.
-  using Rows = std::function<Tensor(const Tensor& numbers)>;
+  using Rows = std::function<Tensors(const Tensor& numbers)>;
   Rows input = [](const Tensor& numbers) { return numbers; };
   Rows target = [](const Tensor& numbers) { return numbers; };
   int shares = 1, share = 0;  // of each batch; this rank's share

@@ -5,7 +5,6 @@
 #include "booster/checkpoint/model_files.h"
 #include "booster/config/config.h"
 #include "booster/config/pretrained.h"
-#include "booster/export/onnx.h"
 #include "core/data/images/image.h"
 #include "core/data/images/image_limits.h"
 #include "platform/files/file.h"

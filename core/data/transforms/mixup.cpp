@@ -184,6 +184,11 @@ Tensor Mixup::targets(const Tensor& label, double lam) const {
 }
 
 Batch Mixup::apply(Batch batch, uint64_t epoch, RandomStream& random) const {
+  if (!batch.image.defined())
+    fail(
+        "Mixup: mixes images and their labels; got a batch of named tensors ({}), want samples "
+        "without names",
+        batch.inputs().names());
   const Shape& shape = batch.image.shape();
   const bool is_image = shape.ndim() == 4;
   const bool is_off =

@@ -2,7 +2,6 @@
 #include "booster/checkpoint/folder/checkpoint.h"
 #include "booster/config/config.h"
 #include "booster/config/pretrained.h"
-#include "booster/export/onnx.h"
 #include "booster/export/protobuf.h"
 #include "core/autograd/tape.h"
 #include "core/nn/models.h"

@@ -1,5 +1,5 @@
 // ONNX files of models that the library does not know, from a traced forward pass.
-#include "booster/export/onnx.h"
+#include "booster/config/pretrained.h"
 #include "core/autograd/tape.h"
 #include "core/nn/layers.h"
 #include "core/nn/multi_head_attention.h"
@@ -155,4 +155,31 @@ TEST_CASE("what a graph cannot do is refused with the op and its module") {
   has(refusal(unknown), "onnx: cube in the model itself: no translation");
   const Model nested = std::make_shared<Nested>(unknown);
   CHECK_THROWS_WITH_AS(exported(nested, {4}), doctest::Contains("cube in inside"), Error);
+}
+
+TEST_CASE("models of several inputs or outputs are refused by one sentence") {
+  class Several : public Module {
+   public:
+    explicit Several(bool takes_two) : Module("Several"), takes_two_(takes_two) {}
+    Linear& linear = add<Linear>("linear", 4, 4);
+    Tensors example_inputs(int64_t rows) const override {
+      const Tensor x = ones({rows, 4});
+      return takes_two_ ? Tensors({{"a", x}, {"b", x}}) : Tensors(x);
+    }
+
+   private:
+    Tensors forward_named(const Tensors& x) override {
+      return {{"y", linear(x.begin()->tensor)}, {"z", x.begin()->tensor}};
+    }
+    bool takes_two_;
+  };
+  const auto text_of = [](bool takes_two) {
+    return error_of([&] { export_onnx(Several(takes_two), {4}, "never_written.onnx"); });
+  };
+  CHECK(
+      text_of(true) ==
+      "onnx: a Several takes several tensors; got a, b, want a model of one input and one output");
+  CHECK(
+      text_of(false) ==
+      "onnx: a Several gives several tensors; got y, z, want a model of one input and one output");
 }

@@ -15,10 +15,10 @@ class StagesPlugin : public Plugin {
   Mesh mesh() const override { return mesh_; }
   const PipelineStages& stages() const { return stages_; }
   void shard(const Model& model, const Optimizers& optimizers) override;
-  Tensor run(const Tensor& input, const Tensor& target, const MicroStep& step) override {
+  Tensor run(const Tensors& input, const Tensors& target, const MicroStep& step) override {
     return stages_.run(input, target, step);
   }
-  Tensor forward(const Tensor& input, const MicroStep& step) override {
+  Tensors forward(const Tensors& input, const MicroStep& step) override {
     return stages_.forward(input, step);
   }
   void agree(Tensor& numbers, Among among) override;

@@ -34,13 +34,13 @@ Tensor ToyPipeline::rows(const Tensor& batch, int i) const {
   return untracked::narrow(batch, 0, i * size, size);
 }
 
-Tensor ToyPipeline::run(const Tensor& input, const Tensor& target, const MicroStep& step) {
+Tensor ToyPipeline::run(const Tensors& input, const Tensors& target, const MicroStep& step) {
   std::vector<Tensor> inputs, outputs;
   Tensor loss = zeros({1}, {.dtype = DType::f64});  // at least as wide as any strategy's loss
   for (int i = 0; i < microbatches_; ++i) {
     inputs.push_back(stage() == 0 ? rows(input, i) : receive(group(), stage() - 1));
     if (stage() > 0) inputs.back().requires_grad_();
-    outputs.push_back(step.forward(inputs.back()));
+    outputs.push_back(step.forward(inputs.back()).only());
     if (!is_last()) {
       send(group(), outputs.back(), stage() + 1);
       continue;

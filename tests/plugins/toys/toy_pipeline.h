@@ -19,7 +19,7 @@ class ToyPipeline : public Plugin {
   Mesh mesh() const override { return mesh_; }
   // Throws unless the model is a Chain.
   void shard(const Model& model, const Optimizers& optimizers) override;
-  Tensor run(const Tensor& input, const Tensor& target, const MicroStep& step) override;
+  Tensor run(const Tensors& input, const Tensors& target, const MicroStep& step) override;
   void agree(Tensor& numbers, Among among) override;
   void join(StateDict& state) const override;
   void split(StateDict& state) const override;
