@@ -1,5 +1,7 @@
 #include "tests/plugins/split/spread_models.h"
 
+#include "examples/several_tensors/encoder_decoder.h"
+
 namespace booster::testing {
 
 namespace {
@@ -98,16 +100,41 @@ Spread of_bert(int64_t blocks, int64_t heads) {
   return spread;
 }
 
+// Named tensors: texts of 4 tokens, of which a mask hides some, and targets of 4. Keys' biases are
+// frozen, as BERT's.
+Spread of_encoder_decoder(int64_t blocks, int64_t heads) {
+  const int64_t of_each = (blocks + 2) / 2;  // encoders and decoders
+  Spread spread = of_gpt2(blocks, heads);
+  spread.name = "Encoder-decoder";
+  spread.model = [=] {
+    const Model model = several_tensors::encoder_decoder(
+        {.vocabulary = 8, .features = 64, .heads = heads, .blocks = of_each, .longest = 4});
+    for (auto& [name, parameter] : model.parameters())
+      if (name.ends_with("k.bias")) parameter.requires_grad_(false);
+    return model;
+  };
+  spread.input = [ids = spread.input](const Tensor& x) -> Tensors {
+    const Tensor hidden = greater(narrow(x, 1, 8, 4), 0.3);
+    const Tensor mask = equal(cast(hidden, DType::i64) * arange(4), 0);  // the first is visible
+    return {{"source", ids(x)}, {"mask", mask}, {"target", ids(narrow(x, 1, 4, 4))}};
+  };
+  // In the last stage, and split where layers are.
+  spread.broken = std::to_string(2 * of_each) + ".fc2.weight";
+  return spread;
+}
+
 }  // namespace
 
 const std::vector<std::string>& spread_models() {
-  static const std::vector<std::string> names = {"ViT", "GPT-2", "llama", "qwen3", "BERT"};
+  static const std::vector<std::string> names = {"ViT",   "GPT-2", "llama",
+                                                 "qwen3", "BERT",  "Encoder-decoder"};
   return names;
 }
 
 Spread of_model(const std::string& name, int64_t blocks, int64_t heads) {
   if (name == "ViT") return of_vit(blocks);
   if (name == "BERT") return of_bert(blocks, heads);
+  if (name == "Encoder-decoder") return of_encoder_decoder(blocks, heads);
   return name == "GPT-2" ? of_gpt2(blocks, heads) : of_decoder(name, blocks, heads);
 }
 
