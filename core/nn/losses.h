@@ -34,7 +34,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOpt
 
 // cross_entropy(linear(x, weight, bias), target, options) for x (rows, features), which computes
 // the logits by a few rows at a time while a tape records. weight is (classes, features). Not by
-// rows with Reduction::none, or if ranks have parts of the weight.
+// rows with Reduction::none, or if ranks have parts of the weight and must give all logits.
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
                             const Tensor& bias = {}, CrossEntropyOptions options = {});
 

@@ -17,6 +17,8 @@ class ColumnRanks {
   // Returns this rank's columns, out of all().
   virtual ElementRange columns() const = 0;
   virtual int64_t all() const = 0;
+  // Returns the most columns that any rank has.
+  virtual int64_t most() const = 0;
   // Gathers all columns from the parts of all ranks.
   virtual Tensor gathered(const Tensor& part) const = 0;
   // Stacks the x of all ranks, of one shape, along a new first dimension.

@@ -72,6 +72,7 @@ class FeatureRanks : public ColumnRanks {
   FeatureRanks(const RankParts& parts, Group group) : parts_(parts), group_(std::move(group)) {}
   ElementRange columns() const override { return parts_.of(group_.rank()); }
   int64_t all() const override { return parts_.numel; }
+  int64_t most() const override { return parts_.padded(); }
   Tensor gathered(const Tensor& part) const override {
     return all_of(part, parts_, group_);
   }

@@ -11,6 +11,7 @@
 #include "core/autograd/tape.h"
 #include "core/autograd/tracking.h"
 #include "core/tensor/absence.h"
+#include "core/tensor/spread_columns.h"
 #include "kernels/catalogue.h"
 #include "kernels/host/recording.h"
 
@@ -147,9 +148,10 @@ Tensor linear_here(const Tensor& given_x, const Tensor& given_weight, const Tens
 // Applies a split layer. If parts are summands, their sum gets the bias, in the sum's dtype, which
 // a policy chose.
 Tensor split_linear(const LayerSplit& split, const Tensor& x, const Tensor& weight,
-                    const Tensor& bias) {
+                    const Tensor& bias, Computed when = Computed::now) {
   const bool late = split.result() == LayerSplit::Result::summand;
-  const Tensor y = split.from_part(linear_here(split.to_part(x), weight, late ? Tensor() : bias));
+  const Tensor part = linear_here(split.to_part(x), weight, late ? Tensor() : bias, when);
+  const Tensor y = split.from_part(part);
   return late && bias.defined() ? y + cast(bias, y.dtype()) : y;
 }
 
@@ -183,11 +185,15 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 Tensor linear_on_use(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check(x.defined() && weight.defined(), "linear: argument is undefined");
   const OpPolicy* policy = current_policy();
-  const bool waits = must_record({x, weight, bias}) && !layer_split(weight) &&
+  const LayerSplit* split = layer_split(weight);
+  const bool waits = must_record({x, weight, bias}) &&
+                     (!split || split->result() == LayerSplit::Result::spread) &&
                      !kept_part(weight).defined() && !(policy && policy->linear_method) &&
                      !current_observer() && !op_recorder && !results_are_marked &&
                      !kernels::is_recording();
-  return waits ? linear_here(x, weight, bias, Computed::on_use) : linear(x, weight, bias);
+  if (!waits) return linear(x, weight, bias);
+  return split ? split_linear(*split, x, weight, bias, Computed::on_use)
+               : linear_here(x, weight, bias, Computed::on_use);
 }
 
 Tensor LinearProduct::rows() const {
@@ -206,7 +212,9 @@ void LinearProduct::write(const Tensor& y) const {
 }
 
 std::shared_ptr<const LinearProduct> linear_product(const Tensor& x) {
-  auto product = std::dynamic_pointer_cast<const LinearProduct>(recipe_of(x));
+  const Tensor part = spread_columns(x).part;
+  auto product =
+      std::dynamic_pointer_cast<const LinearProduct>(recipe_of(part.defined() ? part : x));
   if (!product || size_of(x.dtype()) < size_of(product->dtype())) return nullptr;
   const Node* node = edge_of(x).node.get();
   while (node && !node->has_output_hooks() && !node->inputs().empty()) {

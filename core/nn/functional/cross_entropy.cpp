@@ -60,12 +60,6 @@ void check_weight(const char* op, const Tensor& weight, int64_t classes) {
 
 }  // namespace
 
-[[noreturn]] void bad_target(const char* op, const Tensor& target, int64_t row, int64_t classes,
-                             int64_t ignore_index) {
-  fail("{}: target is not a class; got {} in row {}, want 0 to {} (or ignore_index {})", op,
-       untracked::select(target, 0, row).item(), row, classes - 1, ignore_index);
-}
-
 Tensor dense_weight(const Tensor& weight, DType dtype) {
   return weight.defined() ? untracked::contiguous(untracked::cast(weight, dtype)) : Tensor();
 }
@@ -82,13 +76,6 @@ namespace {
 // Widens 16-bit losses, which would lose digits that matter to loss scaling and logs.
 Tensor wide(const Tensor& x) { return is_16_bit(x.dtype()) ? cast(x, DType::f32) : x; }
 
-// This rank's logits, dense: of all classes, or of the rank's classes.
-struct Logits {
-  Tensor here;  // (n, classes or fewer)
-  int64_t first_class, classes;
-  std::shared_ptr<const ColumnRanks> ranks;  // null: this rank has all
-};
-
 Logits logits_of(const Tensor& rows) {
   if (auto [part, ranks] = spread_columns(rows); part.defined()) {
     const int64_t first = ranks->columns().begin, classes = ranks->all();
@@ -96,12 +83,6 @@ Logits logits_of(const Tensor& rows) {
   }
   return {untracked::contiguous(rows), 0, rows.size(1), nullptr};
 }
-
-struct RowLosses {
-  Tensor loss;
-  Tensor log_sum;  // (n, 2): the largest logit, and the log-sum-exp less that
-  Tensor factor;   // d loss / d log_sum; undefined if log_sum covers all classes
-};
 
 // Joins the ranks' losses. Each rank has the terms and the log-sum-exp of its classes.
 RowLosses joined(const RowLosses& mine, const ColumnRanks& ranks) {
@@ -118,8 +99,16 @@ RowLosses joined(const RowLosses& mine, const ColumnRanks& ranks) {
   return {sum(all(mine.loss) + more, {0}), stack({top, log_of_all}, 1), {}};
 }
 
-RowLosses losses_of_rows(const Logits& logits, const Tensor& target, const Tensor& weight,
-                         const CrossEntropyOptions& options) {
+[[noreturn]] void bad_target(const char* op, const Tensor& target, int64_t row, int64_t classes,
+                             int64_t ignore_index) {
+  fail("{}: target is not a class; got {} in row {}, want 0 to {} (or ignore_index {})", op,
+       untracked::select(target, 0, row).item(), row, classes - 1, ignore_index);
+}
+
+}  // namespace
+
+RowLosses losses_of_rows(const Logits& logits, const Tensor& target, int64_t first_row,
+                         const Tensor& weight, const CrossEntropyOptions& options) {
   const Tensor& x = logits.here;
   const TensorOptions statistics{arguments::statistics_dtype(x), x.device()};
   // On a GPU a target that is not a class is reported later; until then, rows that were not written
@@ -133,15 +122,15 @@ RowLosses losses_of_rows(const Logits& logits, const Tensor& target, const Tenso
   const Tensor bad = full({1}, -1, {DType::i64, x.device()});
   kernels::on(x.device())
       .cross_entropy(rows.loss.view(), rows.log_sum.view(), rows.factor.view(), bad.view(),
-                     x.view(), target.view(), weight.view(), options.label_smoothing,
-                     options.ignore_index, logits.first_class, logits.classes);
-  check_later(bad, [target, classes = logits.classes, ignored = options.ignore_index](int64_t row) {
-    bad_target("cross_entropy", target, row, classes, ignored);
+                     x.view(), untracked::narrow(target, 0, first_row, n).view(), weight.view(),
+                     options.label_smoothing, options.ignore_index, logits.first_class,
+                     logits.classes);
+  check_later(bad, [target, first_row, classes = logits.classes,
+                    ignored = options.ignore_index](int64_t row) {
+    bad_target("cross_entropy", target, first_row + row, classes, ignored);
   });
   return logits.ranks ? joined(rows, *logits.ranks) : rows;
 }
-
-}  // namespace
 
 Tensor reduced_rows(const Tensor& loss, const Tensor& divisor, Reduction reduction,
                     const Shape& shape) {
@@ -160,13 +149,13 @@ Tensor from_class_numbers(const Tensor& x, const Tensor& target,
   const DType dtype = arguments::statistics_dtype(all);
   Tensor weight, divisor, loss;
   const auto product = options.reduction == Reduction::none ? nullptr : linear_product(all);
-  if (product) return linear_loss(*product, numbers, options);
+  if (product) return linear_loss(*product, numbers, options, spread_columns(all).ranks);
   const Logits logits = logits_of(all.detach());
   RowLosses rows;
   {
     const NoGradGuard no_grad;
     weight = dense_weight(options.weight, dtype);
-    rows = losses_of_rows(logits, numbers, weight, options);
+    rows = losses_of_rows(logits, numbers, 0, weight, options);
     if (options.reduction == Reduction::mean)
       divisor = mean_divisor(numbers, weight, options.ignore_index, dtype);
     loss = reduced_rows(rows.loss, divisor, options.reduction, loss_shape(x));

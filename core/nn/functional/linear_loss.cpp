@@ -28,8 +28,9 @@ class LinearLoss {
  public:
   // Off the tape. `records`: a tape waits for gradients.
   LinearLoss(const LinearProduct& product, const Tensor& target, const CrossEntropyOptions& options,
-             bool records)
+             std::shared_ptr<const ColumnRanks> ranks, bool records)
       : options_(options),
+        ranks_(std::move(ranks)),
         x_(untracked::contiguous(product.rows())),
         weight_(product.weight.detach()),
         bias_(product.bias.defined() ? product.bias.detach() : Tensor()),
@@ -47,12 +48,12 @@ class LinearLoss {
 
   // Returns the reduced loss, off the tape.
   Tensor run() {
-    const int64_t rows = x_.size(0), classes = weight_.size(0);
+    // Ranks with fewer classes take as many turns as the others.
+    const int64_t rows = x_.size(0), classes = ranks_ ? ranks_->most() : weight_.size(0);
     const int64_t each = std::clamp<int64_t>(most_logits / std::max<int64_t>(classes, 1), 1,
                                              std::max<int64_t>(rows, 1));
-    const Tensor logits = empty({each, classes}, {x_.dtype(), x_.device()});
-    // On a GPU a target that is not a class is reported later; until then its rows read as nan.
-    losses_ = full({rows}, NAN, {dtype_, x_.device()});
+    const Tensor logits = empty({each, weight_.size(0)}, {x_.dtype(), x_.device()});
+    losses_ = empty({rows}, {dtype_, x_.device()});
     if (rows == 0 && gradients_.weight.defined()) gradients_.weight.zero_();
     for (int64_t begin = 0; begin < rows; begin += each) {
       const int64_t count = std::min(each, rows - begin);
@@ -84,25 +85,22 @@ class LinearLoss {
   }
 
   void add_rows(const Tensor& logits, int64_t begin) {
-    const int64_t count = logits.size(0), classes = logits.size(1);
+    const int64_t count = logits.size(0);
     const auto part = [&](const Tensor& all) { return untracked::narrow(all, 0, begin, count); };
-    const Tensor x = part(x_), target = part(target_), losses = part(losses_);
-    const Tensor log_sum = full({count, 2}, NAN, {dtype_, x_.device()});
-    const Tensor bad = full({1}, -1, {DType::i64, x_.device()});
+    const Tensor x = part(x_);
     const auto& table = kernels::on(x_.device());
     table.linear(logits.view(), x.view(), weight_.view(), bias_.view());
-    table.cross_entropy(losses.view(), log_sum.view(), {}, bad.view(), logits.view(), target.view(),
-                        class_weight_.view(), options_.label_smoothing, options_.ignore_index, 0,
-                        classes);
-    check_later(bad, [all = target_, begin, classes, ignored = options_.ignore_index](int64_t row) {
-      bad_target("cross_entropy", all, begin + row, classes, ignored);
-    });
+    const Logits here{logits, ranks_ ? ranks_->columns().begin : 0,
+                      ranks_ ? ranks_->all() : weight_.size(0), ranks_};
+    const RowLosses found = losses_of_rows(here, target_, begin, class_weight_, options_);
+    part(losses_).copy_(found.loss);
     if (!gradients_.x.defined() && !gradients_.weight.defined() && !gradients_.bias.defined())
       return;
     const Tensor scale = untracked::expand(untracked::reshape(scale_, {1}), {count});
-    table.cross_entropy_backward(logits.view(), scale.view(), logits.view(), log_sum.view(),
-                                 target.view(), class_weight_.view(), options_.label_smoothing,
-                                 options_.ignore_index, 0, classes);
+    table.cross_entropy_backward(logits.view(), scale.view(), logits.view(), found.log_sum.view(),
+                                 part(target_).view(), class_weight_.view(),
+                                 options_.label_smoothing, options_.ignore_index, here.first_class,
+                                 here.classes);
     if (gradients_.x.defined())
       table.matmul(part(gradients_.x).view(), logits.view(), weight_.view(), 0);
     if (gradients_.weight.defined())
@@ -115,6 +113,7 @@ class LinearLoss {
   }
 
   const CrossEntropyOptions& options_;
+  std::shared_ptr<const ColumnRanks> ranks_;  // null: this rank has all classes
   Tensor x_, weight_, bias_, target_;
   DType dtype_;
   Tensor class_weight_, divisor_, scale_, losses_;
@@ -138,13 +137,14 @@ Tensor scaled(Tensor& gradient, const Tensor& factor, DType dtype, bool is_last)
 }  // namespace
 
 Tensor linear_loss(const LinearProduct& product, const Tensor& target,
-                   const CrossEntropyOptions& options) {
+                   const CrossEntropyOptions& options,
+                   const std::shared_ptr<const ColumnRanks>& ranks) {
   Tensor loss;
   LinearGradients gradients;
   {
     const bool records = must_record({product.x, product.weight, product.bias});
     const NoGradGuard no_grad;
-    LinearLoss pass(product, target, options, records);
+    LinearLoss pass(product, target, options, ranks, records);
     loss = pass.run();
     gradients = pass.take_gradients();
   }

@@ -4,7 +4,9 @@
 #include "core/autograd/tape.h"
 #include "core/nn/functional.h"
 #include "core/tensor/absence.h"
+#include "core/tensor/computed_on_use.h"
 #include "core/tensor/random/random.h"
+#include "core/tensor/spread_columns.h"
 #include "core/tensor/tensor.h"
 #include "parallel/mesh.h"
 #include "plugins/tensor/rank_split.h"
@@ -24,7 +26,7 @@ enum class Use { nothing, read_before, read_behind, second_loss, overwrite, cast
 
 struct Case {
   int64_t rows, classes, in;
-  bool has_text, is_weighted, on_two_axes;
+  bool is_computed_on_use, is_weighted, on_two_axes;
   double smoothing;
   Reduction reduction;
   DType dtype;
@@ -43,6 +45,7 @@ Case drawn_case(std::mt19937& random, int ranks) {
 struct Found {
   std::vector<double> loss, dx, dweight, dbias;
   bool stayed_apart = false;
+  bool stayed_unread = false;  // not even this rank's logits were computed
 };
 
 // Runs with the whole weight, or with this rank's classes, `here`.
@@ -68,7 +71,7 @@ Found run(const Case& one, unsigned seed, ElementRange here,
                                        .label_smoothing = one.smoothing,
                                        .reduction = one.reduction};
 
-  Tensor logits = linear(x, weight, bias);
+  Tensor logits = one.is_computed_on_use ? linear_on_use(x, weight, bias) : linear(x, weight, bias);
   Found found;
   if (one.use == Use::overwrite) {
     const NoGradGuard no_grad;
@@ -80,6 +83,7 @@ Found run(const Case& one, unsigned seed, ElementRange here,
   const Tensor rows = one.on_two_axes ? flatten(logits, 0, 1) : reshape(logits, {-1, one.classes});
   Tensor each = cross_entropy(rows, target, options);
   found.stayed_apart = !has_memory(logits);
+  found.stayed_unread = recipe_of(spread_columns(logits).part) != nullptr;
   if (one.use == Use::read_behind) each = each + sum(argmax(logits, -1)).item() * 0.0;
   Tensor total = sum(each);
   if (one.use == Use::second_loss) total = total + cast(sum(logits * logits), total.dtype());
@@ -130,12 +134,38 @@ void check_losses() {
     apart += got.stayed_apart;
     const bool may_stay = one.use != Use::read_before && one.use != Use::overwrite;
     CHECK(got.stayed_apart == may_stay);
+    CHECK(got.stayed_unread ==
+          (may_stay && one.is_computed_on_use && one.reduction != Reduction::none));
     check_near("loss", got.loss, want.loss, one.dtype);
     check_near("gradient of x", got.dx, want.dx, one.dtype);
     check_near("gradient of weight", got.dweight, own(want.dweight, here, one.in), one.dtype);
     check_near("gradient of bias", got.dbias, own(want.dbias, here, 1), one.dtype);
   }
   CHECK(apart > seeds.size() / 4);
+}
+
+// Checks a loss that is computed by several turns on ranks of unequal parts.
+void check_turns() {
+  const Group world = launch_from_env().group();
+  const Case one = {.rows = 40,
+                    .classes = 500'001,
+                    .in = 1,
+                    .is_computed_on_use = true,
+                    .is_weighted = true,
+                    .on_two_axes = true,
+                    .smoothing = 0.1,
+                    .reduction = Reduction::mean,
+                    .dtype = DType::f32,
+                    .use = Use::nothing};
+  const ElementRange here = RankParts{one.classes, world.size()}.of(world.rank());
+  const Found want = run(one, 1, {0, one.classes}, nullptr);
+  const Found got = run(
+      one, 1, here,
+      std::make_shared<RankSplit>(world, LayerSplit::Result::spread, one.classes, SplitStreams()));
+  CHECK(got.stayed_unread);
+  check_near("loss", got.loss, want.loss, one.dtype);
+  check_near("gradient of x", got.dx, want.dx, one.dtype);
+  check_near("gradient of weight", got.dweight, own(want.dweight, here, one.in), one.dtype);
 }
 
 // Checks that one row of logits gives the same result on ranks as in one process.
@@ -163,6 +193,7 @@ void check_row(const std::vector<float>& logits) {
 
 TEST_CASE("rank: split loss" * doctest::skip()) {
   check_losses();
+  check_turns();
   check_row({1, 2, -INFINITY, -INFINITY});  // all classes of one rank are masked
   check_row({-1e20f, -1e20f, -1e20f, -1e20f});
 }
