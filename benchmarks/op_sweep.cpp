@@ -1,6 +1,6 @@
 // Times every public function on tensors of several memory orders and dtypes. Each row is a JSON
-// line: the function's name, order, shape, dtype and seconds. peers/op_sweep.py prints the same rows
-// of PyTorch, and peers/op_sweep_table.py joins both.
+// line: the function's name, order, shape, dtype and seconds. peers/op_sweep.py prints the same
+// rows of PyTorch, and peers/op_sweep_table.py joins both.
 #include "benchmarks/op_sweep_functions.h"
 #include "benchmarks/report.h"
 #include "benchmarks/timing.h"

@@ -155,9 +155,13 @@ void add_along(List& list) {
   along("stack", [](In in) { stack({in.x, in.x}, in.dim); }, true);
   along("split", [](In in) { split(in.x, 16, in.dim); });
   along("slice_clone", [](In in) { slice(in.x, in.dim, 0, {}, 2).clone(); }, true);
-  along("index_select", [](In in) {
-    index_select(in.x, in.dim, flatten(narrow(in.index.ndim() > 2 ? in.index[0][0] : in.index, 0, 0, 1)));
-  }, true);
+  along(
+      "index_select",
+      [](In in) {
+        index_select(in.x, in.dim,
+                     flatten(narrow(in.index.ndim() > 2 ? in.index[0][0] : in.index, 0, 0, 1)));
+      },
+      true);
   along("gather", [](In in) { gather(in.x, in.dim, in.index); }, true);
   along("scatter", [](In in) { scatter(in.x, in.dim, in.index, in.x); });
   along("scatter_number", [](In in) { scatter(in.x, in.dim, in.index, 3.0); });
@@ -200,8 +204,9 @@ void add_backward(List& list) {
   backward_of(list, "amax_backward", along, [](auto& x, In in) { return sum(amax(x, {in.dim})); });
   backward_of(list, "cumsum_backward", along,
               [](auto& x, In in) { return sum(cumsum(x, in.dim)); });
-  backward_of(list, "transpose_backward", elementwise,
-              [](auto& x, In in) { return sum(mul(transpose(x, -1, -2), transpose(in.y, -1, -2))); });
+  backward_of(list, "transpose_backward", elementwise, [](auto& x, In in) {
+    return sum(mul(transpose(x, -1, -2), transpose(in.y, -1, -2)));
+  });
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ awk -F' *[|] *' '
   { split($2, model, ", ")
     layout = $2
     if (model[1] ~ /^(gloo|two machines|MPI)$/) model[1] = "Over other connections"
-    else if (model[1] !~ /^(ViT|GPT-2|llama|qwen3|BERT|Encoder-decoder)$/) model[1] = "Small network"
+    else if (model[1] !~ /^(ViT|GPT-2|llama|qwen3|BERT|Encoder-decoder)$/)
+      model[1] = "Small network"
     else sub(/^(ViT|GPT-2|llama|qwen3|BERT|Encoder-decoder), /, "", layout)
     row = model[1] SUBSEP layout " x " $3
     if (!(row in seen)) { seen[row] = ++rows; of[rows] = model[1]; key[rows] = row

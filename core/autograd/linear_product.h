@@ -34,8 +34,8 @@ struct LinearProduct : Recipe {
 };
 
 // Returns the product of which x holds the values, or of which it holds this rank's columns
-// (spread_columns.h), unread so far. Null if there is none, or if a hook waits for the gradient of x
-// or of the product.
+// (spread_columns.h), unread so far. Null if there is none, or if a hook waits for the gradient of
+// x or of the product.
 std::shared_ptr<const LinearProduct> linear_product(const Tensor& x);
 
 }  // namespace booster

@@ -61,8 +61,9 @@ void Tensor::check_host_access(DType wanted) const {
         name_of(wanted));
   check(device().type == DeviceType::cpu,
         "data: tensor is not on the CPU; use to(Device{{}}) first");
-  check(is_contiguous(), "data: tensor of shape {} and strides {} is not contiguous; use contiguous()",
-        shape(), strides());
+  check(is_contiguous(),
+        "data: tensor of shape {} and strides {} is not contiguous; use contiguous()", shape(),
+        strides());
 }
 
 namespace {

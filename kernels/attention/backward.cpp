@@ -204,8 +204,8 @@ struct Backward {
               {gradient_across, stride}, {weights, tile_side, tile_side * steps}, features, width,
               steps);
     add_tiles(fresh, {key_sums + key * features, tile_side, tile_side * features},
-              {query_across, stride}, {slopes_across, tile_side, tile_side * steps}, features, width,
-              steps);
+              {query_across, stride}, {slopes_across, tile_side, tile_side * steps}, features,
+              width, steps);
     add_tiles(is_first, {query_sums, features, tile_side}, {slopes_along, width / F::per_unit},
               {this->key.columns + key / F::per_unit * features, features, tile_side}, padded,
               features, width / F::per_unit);
@@ -266,7 +266,8 @@ struct Backward {
     const int64_t features = sizes.row.features;
     if (!by_tiles<F>) return unpack(target, 0, sizes.keys, sums, features, scale);
     for (int64_t at = 0; at < sizes.keys; at += granule<F>) {
-      transpose_matrix(query_sums, features, sums + at * features, granule<F>, features, granule<F>);
+      transpose_matrix(query_sums, features, sums + at * features, granule<F>, features,
+                       granule<F>);
       unpack(target, at, smaller(granule<F>, sizes.keys - at), query_sums, features, scale);
     }
   }

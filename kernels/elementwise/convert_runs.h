@@ -46,10 +46,8 @@ void convert_run(void* to, DType to_dtype, const void* from, DType from_dtype, i
   if (from_dtype == DTypeOf<C>::value && is_16_bit(to_dtype))
     return store_run(to, to_dtype, 1, static_cast<const C*>(from), n);
   if (!is_16_bit(to_dtype) && !is_16_bit(from_dtype))
-    return visit(from_dtype, [&](auto* in) {
-      visit(to_dtype, [&](auto* out) {
-        using From = __typeof__(*in);
-        using To = __typeof__(*out);
+    return visit(from_dtype, [&]<class From>(From*) {
+      visit(to_dtype, [&]<class To>(To*) {
         if constexpr (!has_16_bits<From> && !has_16_bits<To>)
           convert_plain(static_cast<To*>(to), static_cast<const From*>(from), n);
       });
@@ -58,7 +56,8 @@ void convert_run(void* to, DType to_dtype, const void* from, DType from_dtype, i
   alignas(64) C buffer[at_once];
   for (int64_t i = 0; i < n; i += at_once) {
     const int64_t count = n - i < at_once ? n - i : at_once;
-    load_run(buffer, static_cast<const char*>(from) + i * size_of(from_dtype), from_dtype, 1, count);
+    load_run(buffer, static_cast<const char*>(from) + i * size_of(from_dtype), from_dtype, 1,
+             count);
     store_run(static_cast<char*>(to) + i * size_of(to_dtype), to_dtype, 1, buffer, count);
   }
 }

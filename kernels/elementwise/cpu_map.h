@@ -189,9 +189,9 @@ void copy_tile(const TilePart& to, const TilePart& from, int64_t rows, int64_t n
 inline void copy_same_dtype(const View* const* views) {
   const TileWalk walk(views, 2);
   walk.for_each_range_of_tiles([&](int64_t, auto&& for_each_tile) {
-    visit_size(views[0]->dtype, [&](auto* type) {
+    visit_size(views[0]->dtype, [&]<class T>(T*) {
       for_each_tile([&](const TilePart* parts, int64_t rows, int64_t n) {
-        copy_tile<__typeof__(*type)>(parts[0], parts[1], rows, n);
+        copy_tile<T>(parts[0], parts[1], rows, n);
       });
     });
   });

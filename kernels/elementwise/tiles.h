@@ -1,7 +1,7 @@
-// Walks over operands by tiles of two dimensions, on the CPU. A tile has few enough elements for the
-// first-level cache. It is a part of a long run; or several short runs, which one loop computes; or,
-// if an operand lies along another dimension than the result, as many of its runs as a cache line
-// has elements. The tile of such an operand is transposed in registers.
+// Walks over operands by tiles of two dimensions, on the CPU. A tile has few enough elements for
+// the first-level cache. It is a part of a long run; or several short runs, which one loop
+// computes; or, if an operand lies along another dimension than the result, as many of its runs as
+// a cache line has elements. The tile of such an operand is transposed in registers.
 #pragma once
 
 #include "kernels/numbers/convert.h"
@@ -42,8 +42,8 @@ class TileWalk {
   }
   char* data(int k) const { return walk_.data[k]; }
 
-  // Calls visit(most, tiles) for ranges of tiles of at most `most` elements, where tiles(body) calls
-  // body(parts, rows, n) for each tile.
+  // Calls visit(most, tiles) for ranges of tiles of at most `most` elements, where tiles(body)
+  // calls body(parts, rows, n) for each tile.
   template <class Visit>
   void for_each_range_of_tiles(Visit&& visit) const {
     const int64_t tiles = outer_ * down_ * across_;
@@ -231,9 +231,8 @@ inline void gather_any(void* dense, const TilePart& part, int64_t rows, int64_t 
              [&](auto* type) { gather(static_cast<decltype(type)>(dense), part, rows, n); });
 }
 inline void scatter_any(const TilePart& part, const void* dense, int64_t rows, int64_t n) {
-  visit_size(part.dtype, [&](auto* type) {
-    scatter(part, static_cast<const __typeof__(*type)*>(dense), rows, n);
-  });
+  visit_size(part.dtype,
+             [&]<class T>(T*) { scatter(part, static_cast<const T*>(dense), rows, n); });
 }
 
 // Memory for a tile in any dtype.

@@ -58,8 +58,7 @@ void select_slices(const View& out, const View& x, const View& index, Slices sli
       }
     });
   };
-  const auto select_as = [&](auto* type) {
-    using T = __typeof__(*type);
+  const auto select_as = [&]<class T>(T*) {
     for_each_run([](char* there, const char* here, const int64_t* at, int64_t count) {
       select_elements(reinterpret_cast<T*>(there), reinterpret_cast<const T*>(here), at, count);
     });
@@ -99,8 +98,7 @@ Groups group_by_index(const int64_t* index, int64_t n, int64_t extent) {
 void add_slices(const View& out, const View& g, const View& index, Slices slices, int64_t skipped) {
   const int64_t n = index.size(), inner = slices.inner;
   const Groups groups = group_by_index(index.as<const int64_t>(), n, slices.extent);
-  const auto add_group = [&](auto* compute, int64_t o, int64_t r) {
-    using C = __typeof__(*compute + 0);
+  const auto add_group = [&]<class C>(C*, int64_t o, int64_t r) {
     const int64_t element = (o * slices.extent + r) * inner;
     C* sum = row_target(out, element, sum_buffer.get<C>(inner));
     load_run(sum, out.as<char>() + element * size_of(out.dtype), out.dtype, 1, inner);
@@ -173,10 +171,9 @@ void index_add(View out, View g, View index, int dim) {
 void gather(View out, View bad_index, View x, View index, int dim) {
   if (!indices_fit(bad_index, index, slices_of(x, dim).extent)) return;
   // Booleans move as bytes with any values.
-  visit(x.dtype == DType::boolean ? DType::u8 : x.dtype, [&](auto* type) {
-    using T = __typeof__(type);
-    const auto* from = static_cast<const __typeof__(*T())*>(x.data);
-    auto* to = static_cast<T>(out.data);
+  visit(x.dtype == DType::boolean ? DType::u8 : x.dtype, [&]<class T>(T*) {
+    const T* from = static_cast<const T*>(x.data);
+    T* to = static_cast<T*>(out.data);
     for_each_range(index.rows(), grain_for(index.columns()), [&](int64_t begin, int64_t end) {
       for_each_indexed(x, index, dim, begin, end,
                        [=](int64_t element, int64_t offset) { to[element] = from[offset]; });
@@ -191,8 +188,7 @@ void scatter_add(View out, View g, View index, int dim) {
   const int64_t size = slices.extent * slices.inner;
   const int64_t blocks = slices_of(index, dim).outer;
   const int64_t rows = blocks ? index.rows() / blocks : 0;
-  visit_sum_type(out.dtype, [&](auto* compute) {
-    using C = __typeof__(*compute + 0);
+  visit_sum_type(out.dtype, [&]<class C>(C*) {
     for_each_block(index.size() ? blocks : 0, [&](int64_t block) {
       const int64_t first = block * rows * index.columns(), n = rows * index.columns();
       const int64_t base = offset_of_row(out, index, dim, block * rows);
@@ -212,10 +208,9 @@ void scatter_add(View out, View g, View index, int dim) {
 void scatter(View out, View src, View index, int dim) {
   const int64_t blocks = slices_of(index, dim).outer;
   const int64_t rows = blocks ? index.rows() / blocks : 0;
-  visit(out.dtype == DType::boolean ? DType::u8 : out.dtype, [&](auto* type) {
-    using T = __typeof__(type);
-    const auto* from = static_cast<const __typeof__(*T())*>(src.data);
-    auto* to = static_cast<T>(out.data);
+  visit(out.dtype == DType::boolean ? DType::u8 : out.dtype, [&]<class T>(T*) {
+    const T* from = static_cast<const T*>(src.data);
+    T* to = static_cast<T*>(out.data);
     for_each_block(index.size() ? blocks : 0, [&](int64_t block) {
       for_each_indexed(out, index, dim, block * rows, (block + 1) * rows,
                        [=](int64_t element, int64_t offset) { to[offset] = from[element]; });

@@ -195,7 +195,8 @@ KERNEL_FN float power(float a, float b) {
   q = q * f + 2.4022649794963097e-1;
   q = q * f + 6.9314718792669117e-1;
   q = q * f + 1.0;
-  const int64_t two_to_k = __builtin_bit_cast(int64_t, q) + (__builtin_bit_cast(int64_t, shifted) << 52);
+  const int64_t two_to_k =
+      __builtin_bit_cast(int64_t, q) + (__builtin_bit_cast(int64_t, shifted) << 52);
   return float(__builtin_bit_cast(double, two_to_k));
 }
 

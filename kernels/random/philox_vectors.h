@@ -11,8 +11,8 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// Returns the products of the even lanes of a and b, in 64 bits. (The masked form has no operand that
-// the compiler takes for undefined.)
+// Returns the products of the even lanes of a and b, in 64 bits. (The masked form has no operand
+// that the compiler takes for undefined.)
 KERNEL_FN Vector<uint64_t> product_of_even(Vector<uint32_t> a, Vector<uint32_t> b) {
 #if defined(__AVX512F__)
   return (Vector<uint64_t>)_mm512_maskz_mul_epu32(0xFF, (__m512i)a, (__m512i)b);

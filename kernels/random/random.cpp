@@ -97,7 +97,8 @@ void draw(uint32_t* bits, RandomPosition position, int64_t begin, int64_t n) {
   const uint64_t first = position.offset + (origin ? origin[1] : 0) + uint64_t(begin) / 4;
   constexpr int64_t at_once = lanes<uint32_t>;
   static_assert(run % (4 * at_once) == 0);
-  for (int64_t b = 0; 4 * b < n; b += at_once) philox_vectors(bits + 4 * b, key, first + uint64_t(b));
+  for (int64_t b = 0; 4 * b < n; b += at_once)
+    philox_vectors(bits + 4 * b, key, first + uint64_t(b));
 }
 
 template <class Rule>
@@ -121,9 +122,9 @@ KERNEL_FN bool is_near_middle(double x) {
 }
 
 // Sets cosine[j] = cosf(angle[j]) and sine[j] = sinf(angle[j]) for 0 <= angle <= 2 pi. The C
-// library's results are part of what a seed means, and their errors are below 9/16 of the distance of
-// two floats. So a loop that vectorises computes them in double, and the library is asked only where
-// two floats are possible.
+// library's results are part of what a seed means, and their errors are below 9/16 of the distance
+// of two floats. So a loop that vectorises computes them in double, and the library is asked only
+// where two floats are possible.
 void turn(float* cosine, float* sine, const float* angle, int64_t n) {
   bool asks_cosine[run / 2], asks_sine[run / 2];
   for (int64_t j = 0; j < n; ++j) {

@@ -72,8 +72,8 @@ struct Line {
 };
 
 // A place along `columns` and in `outer` identifies a result. Its numbers are `count` positions
-// along `rows` and in `reduced`, each `repeats` times: dimensions along which x is broadcast are left
-// out. Tasks have `tile` neighbouring columns and `part` positions.
+// along `rows` and in `reduced`, each `repeats` times: dimensions along which x is broadcast are
+// left out. Tasks have `tile` neighbouring columns and `part` positions.
 struct ReductionPlan {
   Axes outer, reduced;
   static constexpr int64_t most_columns = 512;  // of a task

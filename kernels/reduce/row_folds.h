@@ -1,5 +1,5 @@
-// Folds of dense runs of numbers in vectors, for results whose numbers are neighbours in memory. For
-// the CPU.
+// Folds of dense runs of numbers in vectors, for results whose numbers are neighbours in memory.
+// For the CPU.
 #pragma once
 
 #include "kernels/numbers/vectors.h"
@@ -8,8 +8,8 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// Adds numbers of type C, or their squares, in f64, in 32 partial sums that are used in turn. The order of additions
-// does not depend on the CPU variant.
+// Adds numbers of type C, or their squares, in f64, in 32 partial sums that are used in turn. The
+// order of additions does not depend on the CPU variant.
 template <class C, bool squares>
 class RunSum {
  public:

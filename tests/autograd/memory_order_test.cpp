@@ -1,6 +1,7 @@
-// Functions of tensors in drawn memory orders: permuted, with gaps, with steps, broadcast. Values are
-// compared with a plain model, and values and gradients with those of row-major copies.
+// Functions of tensors in drawn memory orders: permuted, with gaps, with steps, broadcast. Values
+// are compared with a plain model, and values and gradients with those of row-major copies.
 #include "core/autograd/functions.h"
+#include "core/autograd/op_policy.h"
 #include "core/tensor/random/random.h"
 #include "tests/draws.h"
 #include "tests/error_of.h"
@@ -327,7 +328,8 @@ TEST_CASE("elementwise functions of any memory order equal plain loops") {
     CAPTURE(seed);
     Draw draw(seed);
     const Arguments in = drawn_arguments(draw, DType::f32);
-    const OrderedNumbers x = plain(in.x), y = plain(in.y), p = plain(in.positive), mask = plain(in.mask);
+    const OrderedNumbers x = plain(in.x), y = plain(in.y), p = plain(in.positive),
+                         mask = plain(in.mask);
     for (const Row& row : rows) {
       CAPTURE(row.name);
       OrderedNumbers want(x.size());

@@ -274,7 +274,8 @@ TEST_CASE("a transform of images refuses batches of named tensors by one sentenc
   texts.lengths = false;
   DataLoader loader(texts, {.batch_size = 2,
                             .workers = 0,
-                            .batch_transform = std::make_shared<Mixup>(MixupOptions{.mixup_alpha = 1, .num_classes = 4})});
+                            .batch_transform = std::make_shared<Mixup>(
+                                MixupOptions{.mixup_alpha = 1, .num_classes = 4})});
   CHECK(contains(error_of([&] { loader.begin(); }),
                  "Mixup: mixes images and their labels; got a "
                  "batch of named tensors (tokens, mask)"));

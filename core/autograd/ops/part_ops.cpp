@@ -72,7 +72,8 @@ void record_parts(const char* name, std::vector<Tensor>& parts, const Tensor& x,
               }));
 }
 
-// Returns a mask of rows x columns that is true on and below a diagonal, by ops that recorders know.
+// Returns a mask of rows x columns that is true on and below a diagonal, by ops that recorders
+// know.
 Tensor lower_triangle(int64_t rows, int64_t columns, int64_t diagonal, Device device) {
   const TensorOptions whole{DType::i64, device};
   const Tensor row = untracked::reshape(arange(rows, whole), {rows, 1});

@@ -10,8 +10,8 @@ namespace booster {
 // Returns the mean or the sum of the losses, on the tape. The gradients of x, weight and bias are
 // computed in this call, so all logits never exist at once. `target` (rows) holds class indices.
 // The numbers are cross_entropy's: in f32, f64 and bf16 the same bits for the loss and, if the loss
-// arrives with a gradient of 1, for the gradient of x. `ranks`: those that hold the other columns of
-// the product, which all call this together; null: it has all.
+// arrives with a gradient of 1, for the gradient of x. `ranks`: those that hold the other columns
+// of the product, which all call this together; null: it has all.
 Tensor linear_loss(const LinearProduct& product, const Tensor& target,
                    const CrossEntropyOptions& options,
                    const std::shared_ptr<const ColumnRanks>& ranks);

@@ -12,8 +12,8 @@
 namespace booster {
 namespace {
 
-// Calls body(i, draw) for n draws in [0, 1) with 48 random bits each, enough for every position of a
-// large set. Draws in parts that stay in a cache; these take the same random numbers as a whole.
+// Calls body(i, draw) for n draws in [0, 1) with 48 random bits each, enough for every position of
+// a large set. Draws in parts that stay in a cache; these take the same random numbers as a whole.
 template <class Body>
 void for_each_fine_draw(int64_t n, Generator& generator, Body&& body) {
   constexpr int64_t part = 4096;
