@@ -148,7 +148,7 @@ void transpose_matrix(T* out, int64_t out_stride, const T* in, int64_t in_stride
     for (int64_t column = 0; column < columns; column += n) {
       Vector<T> square[n];
       for (int i = 0; i < n; ++i) square[i] = vector_at(in + (row + i) * in_stride + column);
-      transpose<T>(square);
+      transpose(square);
       for (int i = 0; i < n; ++i) vector_at(out + (column + i) * out_stride + row) = square[i];
     }
 }
