@@ -184,6 +184,10 @@ Tensor& Tensor::add_(const Tensor& other, double factor) {
   const auto& table = kernels::on(device());
   if (factor == 1) {
     table.accumulate(view(), wide.view());
+  } else if (dtype() == DType::boolean) {  // a factor is then true or false
+    const Tensor scaled = empty(shape(), {dtype(), device()});
+    table.binary_scalar(kernels::BinaryOp::mul, scaled.view(), wide.view(), factor, false);
+    table.accumulate(view(), scaled.view());
   } else {
     table.accumulate_scaled(view(), wide.view(), factor);
   }
