@@ -1,5 +1,7 @@
-// The functions of core/autograd/functions.h that are members of Tensor.
+// The functions of core/autograd/functions.h that are members of Tensor, and those of Tensors that a
+// tape records.
 #include "core/autograd/functions.h"
+#include "core/tensor/tensors.h"
 
 namespace booster {
 
@@ -75,5 +77,9 @@ Tensor Tensor::expand(const Shape& shape) const { return booster::expand(*this, 
 Tensor Tensor::squeeze(int64_t dim) const { return booster::squeeze(*this, dim); }
 Tensor Tensor::unsqueeze(int64_t dim) const { return booster::unsqueeze(*this, dim); }
 Tensor Tensor::contiguous() const { return booster::contiguous(*this); }
+
+Tensors Tensors::to(Device device) const {
+  return map([device](const Tensor& x) { return x.to(device); });
+}
 
 }  // namespace booster

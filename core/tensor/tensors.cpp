@@ -91,10 +91,6 @@ int64_t Tensors::numel() const {
   return count;
 }
 
-Tensors Tensors::to(Device device) const {
-  return map([device](const Tensor& x) { return x.to(device); });
-}
-
 bool Tensors::requires_grad() const {
   return std::ranges::any_of(*this, [](const auto& one) { return one.tensor.requires_grad(); });
 }
