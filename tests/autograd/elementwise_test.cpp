@@ -40,6 +40,7 @@ Tensor domain(const std::string& name, const Shape& shape) {
   const bool positive =
       name.starts_with("log") || name == "sqrt" || name == "rsqrt" || name == "pow";
   if (name == "asin" || name == "acos" || name == "atanh") return random_f64(shape, 0.1, 0.9);
+  if (name == "tan") return random_f64(shape, 0.1, 1.2);  // differences fail at the pole
   if (name == "acosh") return random_f64(shape, 1.1, 1.9);
   return add(random_f64(shape, positive ? 0.3 : 0.1, 1.9),
              name == "floor" || name == "round" || name == "ceil" || name == "trunc" ? 0.013 : 0);
