@@ -1,5 +1,5 @@
-// The functions of core/autograd/functions.h that are members of Tensor, and those of Tensors that a
-// tape records.
+// The functions of core/autograd/functions.h that are members of Tensor, and those of Tensors that
+// a tape records.
 #include "core/autograd/functions.h"
 #include "core/tensor/tensors.h"
 

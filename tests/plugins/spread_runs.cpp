@@ -55,7 +55,12 @@ void check_resume(const StrategyLevel& strategy, const SpreadMaker& make) {
   const Spread spread = spread_of(make, launch_from_env());
   const std::string resumed = fmt::format("{} {}, resumed", spread.name, strategy.name);
   INFO(resumed);
-  CHECK(resume(strategy, spread, test_folder() + "/" + spread.name + strategy.name) == "");
+  const std::string folder = test_folder() + "/" + spread.name + strategy.name;
+  // NCCL's order of additions depends on a gradient's place among the others, and the first step of
+  // a static graph sends them in another arrangement than later steps.
+  const bool may_round = is_on_gpus() && spread.name == "ddp static";
+  CHECK((may_round ? resume_elsewhere(strategy, spread, spread, folder)
+                   : resume(strategy, spread, folder)) == "");
 }
 
 // Where this test case's row begins in the numbering of all cells: rows begin at different numbers,

@@ -11,7 +11,8 @@ for page in config commands choices; do
   lines=$(wc -l < "$pages/$page.md")
   ((lines > 100)) || { echo "$page.md: only $lines lines"; exit 1; }
 done
-diff -r "$root/docs/reference" "$pages" || {
+# coverage.sh checks the page of torch's names.
+diff -r --exclude='coverage.*' "$root/docs/reference" "$pages" || {
   echo "docs/reference is old; want: scripts/reference.sh $booster $example"
   exit 1
 }
