@@ -49,10 +49,31 @@ class Inputs {
 template <class Y, class C>
 using Loop = void (*)(Y* y, const C* const* x, int64_t n);
 
+// Returns true if the view is one dense tile of a dtype.
+inline bool is_dense_tile(const View& view, DType dtype) {
+  return view.dtype == dtype && view.size() <= most_of_tile && view.contiguous();
+}
+
+// Computes small dense operands without a walk, whose set-up costs more than their elements.
+// Returns false, and computes nothing, if an operand needs a walk. Inputs have the shape of
+// views[0].
+template <class Y, class C>
+bool map_one_tile(const View* const* views, int inputs, DType of_result, Loop<Y, C> loop) {
+  if (!is_dense_tile(*views[0], of_result)) return false;
+  const C* x[max_operands - 1];
+  for (int k = 0; k < inputs; ++k) {
+    if (!is_dense_tile(*views[k + 1], DTypeOf<C>::value)) return false;
+    x[k] = views[k + 1]->as<const C>();
+  }
+  loop(views[0]->as<Y>(), x, views[0]->size());
+  return true;
+}
+
 // Computes y = loop(inputs) tile by tile in compute type C. The walk is compiled once per C; only
 // the loops are compiled per op.
 template <class C>
 void map_tiles(const View* const* views, int inputs, Loop<C, C> loop) {
+  if (map_one_tile(views, inputs, DTypeOf<C>::value, loop)) return;
   const TileWalk walk(views, inputs + 1);
   walk.for_each_range_of_tiles([&](int64_t most, auto&& for_each_tile) {
     Inputs<C> in(walk, most);
@@ -72,6 +93,7 @@ void map_tiles(const View* const* views, int inputs, Loop<C, C> loop) {
 // The same for truth values, whose tensor is bool.
 template <class C>
 void map_tiles_to_truth(const View* const* views, int inputs, Loop<uint8_t, C> loop) {
+  if (map_one_tile(views, inputs, DType::boolean, loop)) return;
   const TileWalk walk(views, inputs + 1);
   walk.for_each_range_of_tiles([&](int64_t most, auto&& for_each_tile) {
     Inputs<C> in(walk, most);

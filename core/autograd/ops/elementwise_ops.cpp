@@ -97,7 +97,7 @@ Tensor unary(UnaryOp kind, Tensor x) {
   check(x.defined(), "{}: argument is undefined", row.name);
   check_numbers(row.name, x.dtype() == DType::boolean && !takes_bool(kind));
   apply_policy(row.op, {&x});
-  const Tensor given = x;
+  const Tensor given = op_recorder ? x : Tensor();
   if (!is_floating(x.dtype()) && !keeps_integers(kind)) x = untracked::cast(x, DType::f32);
   if (kind == UnaryOp::square && x.dtype() == DType::boolean) x = untracked::cast(x, DType::i64);
   Tensor y = empty_in_order_of(x, x.dtype());
@@ -302,7 +302,7 @@ Tensor binary_scalar(BinaryOp kind, Tensor x, double value, bool scalar_first) {
 // Compares in the promoted dtype, as torch does.
 Tensor compare(const char* name, CompareOp kind, Tensor a, Tensor b) {
   check_device(name, a, b);
-  const Tensor given_a = a, given_b = b;
+  const Tensor given_a = op_recorder ? a : Tensor(), given_b = op_recorder ? b : Tensor();
   const DType dtype = promoted(a, b);
   for (Tensor* x : {&a, &b})
     if (!is_converted_alike(*x, dtype)) *x = untracked::cast(*x, dtype);
