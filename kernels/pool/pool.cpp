@@ -1,5 +1,7 @@
 // Pooling over planes of (n, c, h, w): maximum and mean of windows. Each plane is one block of work
 // and is converted to the compute type once.
+#include "kernels/pool/pixels.h"
+#include "kernels/pool/windows.h"
 #include "kernels/walks/row_sums.h"
 #include "kernels/walks/rows.h"
 
@@ -8,36 +10,7 @@ namespace {
 
 thread_local Scratch input_buffer, output_buffer;
 
-struct Plane {
-  int64_t height, width;
-  int64_t size() const { return height * width; }
-};
-Plane plane_of(const View& x) { return {x.shape[2], x.shape[3]}; }
 int64_t planes_of(const View& x) { return x.shape[0] * x.shape[1]; }
-
-// Positions of one dimension under one window: begin, begin + step, ... below end. `count` is the
-// mean's divisor.
-struct Range {
-  int64_t begin, end, count;
-};
-
-int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-
-// Returns the i-th window along `axis` of a dimension of n positions. With count_padding, count
-// includes padding on both sides, but no positions beyond it.
-Range window_range(int64_t i, const Window2d& window, int axis, int64_t n, bool count_padding) {
-  const int64_t start = i * window.stride[axis] - window.padding[axis];
-  const int64_t stop = start + window.kernel[axis];
-  const int64_t begin = start > 0 ? start : 0, end = smaller(stop, n);
-  return {begin, end,
-          count_padding ? smaller(stop, n + window.padding[axis]) - start : end - begin};
-}
-
-// Returns the i-th of `out` windows that cover n positions.
-Range adaptive_range(int64_t i, int64_t out, int64_t n) {
-  const int64_t begin = i * n / out, end = ((i + 1) * n + out - 1) / out;
-  return {begin, end, end - begin};
-}
 
 // Computes y = mean of x over the windows range(axis, i).
 template <class C, class Ranges>
@@ -99,34 +72,23 @@ void for_each_plane(const View& out, const View& in, PlaneKernel&& plane_kernel)
   });
 }
 
-// Returns the smallest i >= 0 for which start + i * step >= 0.
-int64_t steps_to_zero(int64_t start, int64_t step) {
-  return start < 0 ? (-start + step - 1) / step : 0;
-}
-
 // Returns the offset in the plane of the largest element under the window at (i, j), the first of
 // equal ones. A nan counts as the largest, as in PyTorch.
 template <class C>
 int64_t largest_in_window(const C* x, Plane in, const Window2d& window, int64_t i, int64_t j) {
-  const int64_t dh = window.dilation[0], dw = window.dilation[1];
-  const int64_t h0 = i * window.stride[0] - window.padding[0];
-  const int64_t w0 = j * window.stride[1] - window.padding[1];
-  const int64_t h_end = smaller(h0 + window.kernel[0] * dh, in.height);
-  const int64_t w_end = smaller(w0 + window.kernel[1] * dw, in.width);
-  const int64_t h_begin = h0 + steps_to_zero(h0, dh) * dh;
-  const int64_t w_begin = w0 + steps_to_zero(w0, dw) * dw;
-  int64_t best = h_begin * in.width + w_begin;
-  for (int64_t h = h_begin; h < h_end; h += dh)
-    for (int64_t w = w_begin; w < w_end; w += dw) {
-      const C value = x[h * in.width + w];
-      if (value > x[best] || value != value) best = h * in.width + w;
-    }
+  const Places places = places_under(window, i, j, in);
+  int64_t best = places.rows.begin * in.width + places.columns.begin;
+  for_each_place(places, [&](int64_t h, int64_t w) {
+    const C value = x[h * in.width + w];
+    if (value > x[best] || value != value) best = h * in.width + w;
+  });
   return best;
 }
 
 }  // namespace
 
 void max_pool2d(View y, View index, View x, Window2d window) {
+  if (lies_by_pixels(x)) return max_pool_pixels(y, index, x, window);
   const Plane out = plane_of(y), in = plane_of(x);
   for_each_plane(y, x, [&](int64_t plane, auto* to, const auto* from) {
     int64_t* places = index.as<int64_t>() + plane * out.size();
@@ -140,6 +102,7 @@ void max_pool2d(View y, View index, View x, Window2d window) {
 }
 
 void max_pool2d_backward(View dx, View g, View index) {
+  if (lies_by_pixels(dx)) return max_pool_pixels_backward(dx, g, index);
   const int64_t in_size = plane_of(dx).size(), out_size = plane_of(g).size();
   for_each_plane(dx, g, [&](int64_t plane, auto* to, const auto* from) {
     const int64_t* places = index.as<const int64_t>() + plane * out_size;
@@ -150,45 +113,53 @@ void max_pool2d_backward(View dx, View g, View index) {
 
 void avg_pool2d(View y, View x, Window2d window, bool count_padding) {
   const Plane out = plane_of(y), in = plane_of(x);
+  const auto range = [&](int axis, int64_t i) {
+    return window_range(i, window, axis, axis ? in.width : in.height, count_padding);
+  };
+  if (lies_by_pixels(x)) return average_pixels(y, x, range);
   for_each_plane(y, x, [&](int64_t, auto* to, const auto* from) {
     if (picks(window))
       return for_each_picked(out, in, window, [=](int64_t i, int64_t j) { to[i] = from[j]; });
-    average_plane(to, from, out, in, [&](int axis, int64_t i) {
-      return window_range(i, window, axis, axis ? in.width : in.height, count_padding);
-    });
+    average_plane(to, from, out, in, range);
   });
 }
 
 void avg_pool2d_backward(View dx, View g, Window2d window, bool count_padding) {
   const Plane out = plane_of(g), in = plane_of(dx);
+  const auto range = [&](int axis, int64_t i) {
+    return window_range(i, window, axis, axis ? in.width : in.height, count_padding);
+  };
+  if (lies_by_pixels(dx)) return spread_pixels(dx, g, range);
   for_each_plane(dx, g, [&](int64_t, auto* to, const auto* from) {
     if (picks(window)) {
       for (int64_t i = 0; i < in.size(); ++i) to[i] = 0;
       return for_each_picked(out, in, window, [=](int64_t i, int64_t j) { to[j] = from[i]; });
     }
-    spread_plane(to, from, out, in, [&](int axis, int64_t i) {
-      return window_range(i, window, axis, axis ? in.width : in.height, count_padding);
-    });
+    spread_plane(to, from, out, in, range);
   });
 }
 
 void adaptive_avg_pool2d(View y, View x) {
   const Plane out = plane_of(y), in = plane_of(x);
+  const auto range = [&](int axis, int64_t i) {
+    return axis ? adaptive_range(i, out.width, in.width)
+                : adaptive_range(i, out.height, in.height);
+  };
+  if (lies_by_pixels(x)) return average_pixels(y, x, range);
   for_each_plane(y, x, [&](int64_t, auto* to, const auto* from) {
-    average_plane(to, from, out, in, [&](int axis, int64_t i) {
-      return axis ? adaptive_range(i, out.width, in.width)
-                  : adaptive_range(i, out.height, in.height);
-    });
+    average_plane(to, from, out, in, range);
   });
 }
 
 void adaptive_avg_pool2d_backward(View dx, View g) {
   const Plane out = plane_of(g), in = plane_of(dx);
+  const auto range = [&](int axis, int64_t i) {
+    return axis ? adaptive_range(i, out.width, in.width)
+                : adaptive_range(i, out.height, in.height);
+  };
+  if (lies_by_pixels(dx)) return spread_pixels(dx, g, range);
   for_each_plane(dx, g, [&](int64_t, auto* to, const auto* from) {
-    spread_plane(to, from, out, in, [&](int axis, int64_t i) {
-      return axis ? adaptive_range(i, out.width, in.width)
-                  : adaptive_range(i, out.height, in.height);
-    });
+    spread_plane(to, from, out, in, range);
   });
 }
 

@@ -11,6 +11,7 @@
 #include "tests/draws.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <random>
 
@@ -88,10 +89,10 @@ const ImageStep image_steps[] = {
      true},
     {"avg_pool2d",
      [](const Tensor& x, const Tensor&) { return avg_pool2d(x, 3, {.stride = 1, .padding = 1}); },
-     false},
+     true},
     {"max_pool2d",
      [](const Tensor& x, const Tensor&) { return max_pool2d(x, 3, {.stride = 1, .padding = 1}); },
-     false},
+     true},
     {"reshape",
      [](const Tensor& x, const Tensor&) {
        return reshape(reshape(x, {3, -1}), x.shape());
@@ -161,6 +162,83 @@ TEST_CASE("so do drawn chains of functions") {
     std::vector<const ImageStep*> chain(2 + random() % 3);
     for (auto& step : chain) step = &image_steps[random() % std::size(image_steps)];
     check_orders(chain, DType::f32);
+  }
+}
+
+namespace {
+
+struct Pooling {
+  std::string text;
+  std::function<std::vector<Tensor>(const Tensor& x)> of;
+};
+
+int64_t from_range(std::mt19937& random, int64_t least, int64_t most) {
+  return least + int64_t(random() % uint64_t(most - least + 1));
+}
+
+Pooling drawn_pooling(std::mt19937& random) {
+  const auto from = [&](int64_t least, int64_t most) { return from_range(random, least, most); };
+  const Size2d kernel(from(1, 4), from(1, 3)), stride(from(1, 3), from(1, 3));
+  PoolOptions options{.stride = stride,
+                      .padding = {from(0, kernel.height / 2), from(0, kernel.width / 2)}};
+  options.ceil_mode = from(0, 1) == 1;
+  options.count_padding = from(0, 1) == 1;
+  std::string text = fmt::format("kernel {} {}, stride {} {}, padding {} {}, ceil {}, count {}",
+                                 kernel.height, kernel.width, stride.height, stride.width,
+                                 options.padding.height, options.padding.width, options.ceil_mode,
+                                 options.count_padding);
+  switch (from(0, 2)) {
+    case 0:
+      return {"average " + text, [=](const Tensor& x) {
+                return std::vector{avg_pool2d(x, kernel, options)};
+              }};
+    case 1: {
+      const Size2d size(from(1, 9), from(1, 9));
+      return {fmt::format("adaptive {} {}", size.height, size.width),
+              [=](const Tensor& x) { return std::vector{adaptive_avg_pool2d(x, size)}; }};
+    }
+    default:
+      options.dilation = {from(1, 2), from(1, 2)};
+      return {fmt::format("maximum {}, dilation {} {}", text, options.dilation.height,
+                          options.dilation.width),
+              [=](const Tensor& x) {
+                const auto [y, index] = max_pool2d_with_indices(x, kernel, options);
+                return std::vector{y, index};
+              }};
+  }
+}
+
+}  // namespace
+
+TEST_CASE("drawn pooling gives the same in both orders, and keeps the order") {
+  const DType dtypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
+  for (const unsigned trial : testing::draws(300)) {
+    std::mt19937 random(trial);
+    const DType dtype = dtypes[random() % 4];
+    const Shape shape = {from_range(random, 1, 3), from_range(random, 2, 80),
+                         from_range(random, 7, 11), from_range(random, 6, 11)};
+    const Pooling pooling = drawn_pooling(random);
+    CAPTURE(trial);
+    CAPTURE(name_of(dtype));
+    CAPTURE(pooling.text);
+    Generator generator(trial);
+    Tensor images = normal(shape, 0, 1, {}, generator).to(dtype);
+    if (random() % 4 == 0) images = round(images);  // with equal neighbours
+    const double allowed = is_16_bit(dtype) ? 1e-2 : (dtype == DType::f32 ? 1e-5 : 1e-13);
+    const Tensor rows = images.clone().requires_grad_(true),
+                 pixels = channels_last(images).requires_grad_(true);
+    const std::vector<Tensor> want = pooling.of(rows), got = pooling.of(pixels);
+    const bool is_flat = got[0].size(2) * got[0].size(3) == 1;
+    CHECK(is_channels_last(got[0]) == !is_flat);
+    for (size_t i = 0; i < want.size(); ++i) {
+      const double gap = want.size() == 2 ? 0 : allowed;  // a maximum is one of the elements
+      CHECK(largest_gap(got[i].to_vector<double>(), want[i].to_vector<double>()) <= gap);
+    }
+    const Tensor g = normal(want[0].shape(), 0, 1, {}, generator).to(dtype);
+    backward(want[0], {.grad = g});
+    backward(got[0], {.grad = random() % 2 ? channels_last(g) : g});
+    CHECK(largest_gap(pixels.grad().to_vector<double>(), rows.grad().to_vector<double>()) <=
+          allowed);
   }
 }
 

@@ -6,6 +6,7 @@
 #include "core/nn/arguments.h"
 #include "core/nn/functional.h"
 #include "core/nn/functional/window.h"
+#include "core/tensor/channels_last.h"
 #include "kernels/catalogue.h"
 
 namespace booster {
@@ -43,16 +44,30 @@ void check_windows_meet(const Tensor& x, const kernels::Window2d& window, Size2d
     }
 }
 
-Tensor room_for(const Tensor& x, Size2d size) {
-  return empty({x.size(0), x.size(1), size.height, size.width}, {x.dtype(), x.device()});
-}
+// The memory order of a call's tensors: that of its image. Kernels on a CPU take both.
+struct ImageOrder {
+  explicit ImageOrder(const Tensor& x)
+      : by_channels(x.device() == Device{} && is_channels_last(x)) {}
 
-// Returns zeros if g is empty, else the values that `kernel(dx)` writes.
+  Tensor ordered(const Tensor& x) const {
+    return by_channels ? untracked::channels_last(x) : untracked::contiguous(x);
+  }
+  Tensor room(const Shape& shape, TensorOptions options) const {
+    return by_channels ? empty_channels_last(shape, options) : empty(shape, options);
+  }
+  Tensor room_for(const Tensor& x, Size2d size) const {
+    return room({x.size(0), x.size(1), size.height, size.width}, {x.dtype(), x.device()});
+  }
+
+  bool by_channels;
+};
+
+// Returns zeros if g is empty, else the values that `kernel(dx, g)` writes.
 template <class Kernel>
-Tensor image_gradient(const Shape& shape, const Tensor& g, Kernel kernel) {
+Tensor image_gradient(const Shape& shape, ImageOrder order, const Tensor& g, Kernel kernel) {
   if (g.numel() == 0) return zeros(shape, {g.dtype(), g.device()});
-  const Tensor dx = empty(shape, {g.dtype(), g.device()});
-  kernel(dx);
+  const Tensor dx = order.room(shape, {g.dtype(), g.device()});
+  kernel(dx.view(), order.ordered(g).view());
   return dx;
 }
 
@@ -79,19 +94,17 @@ std::pair<Tensor, Tensor> max_pool2d_with_indices(const Tensor& input, Size2d ke
   const kernels::Window2d window = pooling_window("max_pool2d", kernel, options);
   const Size2d size = output_size("max_pool2d", x, window, options.ceil_mode);
   check_windows_meet(x, window, size);
-  Tensor y = room_for(x, size);
-  const Tensor index = empty(y.shape(), {DType::i64, x.device()});
+  const ImageOrder order(x);
+  Tensor y = order.room_for(x, size);
+  const Tensor index = order.room(y.shape(), {DType::i64, x.device()});
   if (y.numel() > 0)
-    kernels::on(x.device())
-        .max_pool2d(y.view(), index.view(), untracked::contiguous(x).view(), window);
+    kernels::on(x.device()).max_pool2d(y.view(), index.view(), order.ordered(x).view(), window);
   note_pool("max_pool2d", x, y, kernel, options);
   // The gradient goes to the position of each maximum.
   y = record(y, "max_pool2d", {x},
-             [index = Saved(index), shape = x.shape()](const Tensor& g, Gradients& d) {
-               d[0] = image_gradient(shape, g, [&](const Tensor& dx) {
-                 kernels::on(g.device())
-                     .max_pool2d_backward(dx.view(), untracked::contiguous(g).view(),
-                                          index.get().view());
+             [index = Saved(index), shape = x.shape(), order](const Tensor& g, Gradients& d) {
+               d[0] = image_gradient(shape, order, g, [&](kernels::View dx, kernels::View upper) {
+                 kernels::on(g.device()).max_pool2d_backward(dx, upper, index.get().view());
                });
              });
   return {y, index};
@@ -110,19 +123,19 @@ Tensor avg_pool2d(const Tensor& input, Size2d kernel, PoolOptions options) {
   apply_policy(Op::avg_pool2d, {&x});
   const kernels::Window2d window = pooling_window("avg_pool2d", kernel, options);
   const bool count_padding = options.count_padding;
-  Tensor y = room_for(x, output_size("avg_pool2d", x, window, options.ceil_mode));
+  const ImageOrder order(x);
+  Tensor y = order.room_for(x, output_size("avg_pool2d", x, window, options.ceil_mode));
   if (y.numel() > 0)
-    kernels::on(x.device())
-        .avg_pool2d(y.view(), untracked::contiguous(x).view(), window, count_padding);
+    kernels::on(x.device()).avg_pool2d(y.view(), order.ordered(x).view(), window, count_padding);
   note_pool("avg_pool2d", x, y, kernel, options);
   // Every position of a window gets g / divisor.
   return record(y, "avg_pool2d", {x},
-                [window, count_padding, shape = x.shape()](const Tensor& g, Gradients& d) {
-                  d[0] = image_gradient(shape, g, [&](const Tensor& dx) {
-                    kernels::on(g.device())
-                        .avg_pool2d_backward(dx.view(), untracked::contiguous(g).view(), window,
-                                             count_padding);
-                  });
+                [window, count_padding, shape = x.shape(), order](const Tensor& g, Gradients& d) {
+                  d[0] = image_gradient(
+                      shape, order, g, [&](kernels::View dx, kernels::View upper) {
+                        kernels::on(g.device())
+                            .avg_pool2d_backward(dx, upper, window, count_padding);
+                      });
                 });
 }
 
@@ -133,16 +146,17 @@ Tensor adaptive_avg_pool2d(const Tensor& input, Size2d size) {
   if (size.height <= 0 || size.width <= 0 || x.size(2) == 0 || x.size(3) == 0)
     fail("adaptive_avg_pool2d: a side is empty; got {} to ({}, {})", x.shape(), size.height,
          size.width);
-  Tensor y = room_for(x, size);
+  const ImageOrder order(x);
+  Tensor y = order.room_for(x, size);
   if (y.numel() > 0)
-    kernels::on(x.device()).adaptive_avg_pool2d(y.view(), untracked::contiguous(x).view());
+    kernels::on(x.device()).adaptive_avg_pool2d(y.view(), order.ordered(x).view());
   // Every position of a window gets g / size of the window.
-  return record(y, "adaptive_avg_pool2d", {x}, [shape = x.shape()](const Tensor& g, Gradients& d) {
-    d[0] = image_gradient(shape, g, [&](const Tensor& dx) {
-      kernels::on(g.device())
-          .adaptive_avg_pool2d_backward(dx.view(), untracked::contiguous(g).view());
-    });
-  });
+  return record(
+      y, "adaptive_avg_pool2d", {x}, [shape = x.shape(), order](const Tensor& g, Gradients& d) {
+        d[0] = image_gradient(shape, order, g, [&](kernels::View dx, kernels::View upper) {
+          kernels::on(g.device()).adaptive_avg_pool2d_backward(dx, upper);
+        });
+      });
 }
 
 }  // namespace booster
