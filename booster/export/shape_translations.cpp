@@ -77,6 +77,14 @@ void select(Translator& t) {
   t.result(taken(t, t.integer("dim"), place));
 }
 
+void pad(Translator& t) {
+  std::vector<int64_t> widths = t.integers("before");
+  for (const int64_t width : t.integers("after")) widths.push_back(width);
+  const Kind kind = t.result_kind();
+  t.result(t.add("Pad", {t.input_as(0, kind), t.graph().integers(widths),
+                         t.constant(t.number("number"), kind)}));
+}
+
 }  // namespace
 
 std::vector<TranslationRow> shape_translations() {
@@ -92,6 +100,7 @@ std::vector<TranslationRow> shape_translations() {
       {"permute", permute},
       {"transpose", transpose},
       {"cat", cat},
+      {"pad", pad},
       {"slice", slice},
       {"split", split},
       {"unbind", unbind},

@@ -1,8 +1,12 @@
 // Padding of the last dimensions, with a constant or with inner values.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
+#include "core/autograd/op_recorder.h"
 #include "core/autograd/ops/defined.h"
+#include "core/autograd/tape.h"
+#include "core/tensor/channels_last.h"
 #include "core/tensor/held_number.h"
+#include "kernels/catalogue.h"
 
 #include <algorithm>
 
@@ -38,16 +42,40 @@ Tensor without_cut(const Tensor& x, const Border& b) {
   return narrow(x, b.dim, start, b.size - start - end);
 }
 
-Tensor constant_border(const Tensor& x, const Border& b, double value) {
-  std::vector<Tensor> pieces = {without_cut(x, b)};
-  const auto piece = [&](int64_t width) {
-    Shape shape = x.shape();
-    shape[b.dim] = width;
-    return full(shape, value, {x.dtype(), x.device()});
-  };
-  if (b.before > 0) pieces.insert(pieces.begin(), piece(b.before));
-  if (b.after > 0) pieces.push_back(piece(b.after));
-  return pieces.size() == 1 ? contiguous(pieces[0]) : cat(pieces, b.dim);
+// Returns the part of y that lies within the added borders. `narrow` is recorded or not.
+template <class Narrow>
+Tensor inside_of(Tensor y, const std::vector<Border>& all, Narrow narrow) {
+  for (const Border& b : all) {
+    const int64_t before = std::max<int64_t>(b.before, 0), after = std::max<int64_t>(b.after, 0);
+    y = narrow(y, b.dim, before, y.size(b.dim) - before - after);
+  }
+  return y;
+}
+
+void note_pad(const Tensor& x, const Tensor& y, const std::vector<Border>& all, double value) {
+  std::vector<int64_t> before(static_cast<size_t>(x.ndim())), after = before;
+  for (const Border& b : all) {
+    before[static_cast<size_t>(b.dim)] = std::max<int64_t>(b.before, 0);
+    after[static_cast<size_t>(b.dim)] = std::max<int64_t>(b.after, 0);
+  }
+  note_op("pad", {x}, {y}, {{"before", before}, {"after", after}, {"number", value}});
+}
+
+// Copies x, without what is cut off, into a tensor that is filled with the value.
+Tensor constant_borders(const Tensor& x, const std::vector<Border>& all, double value) {
+  Tensor kept = x;
+  for (const Border& b : all) kept = without_cut(kept, b);
+  Shape shape = kept.shape();
+  for (const Border& b : all) shape[b.dim] = b.padded();
+  if (shape == kept.shape()) return contiguous(kept);
+  const Tensor y = empty_in_order_of(kept, shape, {x.dtype(), x.device()});
+  const auto& table = kernels::on(x.device());
+  table.fill(y.view(), value);
+  table.copy(inside_of(y, all, untracked::narrow).view(), kept.view());
+  if (op_recorder) [[unlikely]] note_pad(kept, y, all, value);
+  return record(y, "pad", {kept}, twice([all](const Tensor& g, Gradients& d) {
+                  d[0] = inside_of(g, all, [](auto&&... x) { return narrow(x...); });
+                }));
 }
 
 void check_inner(const std::string& mode, const Border& b) {
@@ -88,9 +116,7 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& sizes, double value) {
   const PolicyScope inside(nullptr);
   const std::vector<Border> all = borders(x, sizes);
   check_held("pad", value, x.dtype());
-  Tensor y = x;
-  for (const Border& border : all) y = constant_border(y, border, value);
-  return y;
+  return constant_borders(x, all, value);
 }
 
 Tensor pad(const Tensor& x, const std::vector<int64_t>& sizes, const std::string& mode) {
