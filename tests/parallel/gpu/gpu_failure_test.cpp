@@ -73,8 +73,10 @@ TEST_CASE("GPU: what never ends on a GPU ends at the timeout, and its numbers ca
 TEST_CASE("rank: NCCL fails" * doctest::skip()) {
   Connected ranks("30");
   if (ranks.world.rank == 1) play("operation=2");
-  ranks.group.all_reduce(ranks.x);
-  const std::string error = failure_of([&] { ranks.x.to_vector<double>(); });
+  const std::string error = failure_of([&] {
+    ranks.group.all_reduce(ranks.x);  // may learn of the failure before it begins
+    ranks.x.to_vector<double>();
+  });
   CAPTURE(error);
   CHECK(contains(error, "NCCL: remote process exited or there was a network error"));
   CHECK(contains(failure_of([&] { ranks.group.all_reduce(ranks.x); }), "all_reduce: "));
