@@ -75,6 +75,29 @@ void swiglu(Translator& t) {
   t.result(t.add("Mul", {t.add("Mul", {gate, t.add("Sigmoid", {gate})}), up}));
 }
 
+// Returns both operands in one element type; one may be a number.
+std::vector<Value> operands(Translator& t, Kind kind) {
+  const Value x = t.input_as(0, kind);
+  if (!t.has_attribute("number")) return {x, t.input_as(1, kind)};
+  const Value number = t.constant(t.number("number"), kind);
+  return t.integer("number_first") ? std::vector{number, x} : std::vector{x, number};
+}
+
+// Translates leaky_relu(x, slope) and prelu, whose slopes are a tensor.
+void leaky_relu(Translator& t) {
+  const std::vector<Value> both = operands(t, t.result_kind());
+  const Value is_high = t.add("Greater", {both[0], t.constant(0, t.result_kind())});
+  t.result(t.add("Where", {is_high, both[0], t.add("Mul", both)}));
+}
+
+// Translates elu(x, alpha) with Elu, which computes e^x - 1 to the last digits; alpha scales it.
+void elu(Translator& t) {
+  const std::vector<Value> both = operands(t, Kind::floating);
+  const Value is_high = t.add("Greater", {both[0], t.constant(0, Kind::floating)});
+  const Value low = t.add("Mul", {t.add("Elu", {both[0]}), both[1]});
+  t.result(t.add("Where", {is_high, both[0], low}));
+}
+
 Translation gelu(bool tanh_form) {
   return [=](Translator& t) { t.result(gelu_of(t, argument(t), tanh_form)); };
 }
@@ -86,14 +109,6 @@ void sign(Translator& t) {
   const Value x = argument(t), zero = t.constant(0, kind);
   t.result(t.add("Sub", {t.converted(t.add("Greater", {x, zero}), Kind::truth, kind),
                          t.converted(t.add("Less", {x, zero}), Kind::truth, kind)}));
-}
-
-// Returns both operands in one element type; one may be a number.
-std::vector<Value> operands(Translator& t, Kind kind) {
-  const Value x = t.input_as(0, kind);
-  if (!t.has_attribute("number")) return {x, t.input_as(1, kind)};
-  const Value number = t.constant(t.number("number"), kind);
-  return t.integer("number_first") ? std::vector{number, x} : std::vector{x, number};
 }
 
 Translation arithmetic(const char* operation) {
@@ -160,6 +175,8 @@ std::vector<TranslationRow> elementwise_translations() {
       {"pow", arithmetic("Pow")},
       {"maximum", arithmetic("Max", "Or")},
       {"minimum", arithmetic("Min", "And")},
+      {"leaky_relu", leaky_relu},
+      {"elu", elu},
       {"swiglu", swiglu},
       {"equal", compare("Equal")},
       {"not_equal", not_equal},

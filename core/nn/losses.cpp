@@ -65,33 +65,20 @@ Tensor l1_loss(const Tensor& output, const Tensor& target, Reduction reduction) 
   return reduced(abs(pair.output - pair.target), reduction);
 }
 
-namespace {
-
-// Returns square_factor d^2 where d = |output - target| < bound, else slope (d - bound / 2). For
-// large d it squares 0 instead, because the slope of an infinite square, times 0, would be nan.
-Tensor quadratic_then_linear(const Pair& pair, double bound, double square_factor, double slope,
-                             Reduction reduction) {
-  const PolicyScope inside(nullptr);
-  const Tensor difference = pair.output - pair.target, distance = abs(difference);
-  const Tensor is_far = greater_equal(distance, bound);
-  const Tensor zero = scalar(0, {distance.dtype(), distance.device()});
-  const Tensor near = square(where(is_far, zero, difference)) * square_factor;
-  return reduced(where(is_far, mul(distance - 0.5 * bound, slope), near), reduction);
-}
-
-}  // namespace
-
 Tensor smooth_l1_loss(const Tensor& output, const Tensor& target, double beta,
                       Reduction reduction) {
   check(beta >= 0, "smooth_l1_loss: beta is negative; got {}, want 0 or more", beta);
   const Pair pair = entered(Op::smooth_l1_loss, output, target);
-  return quadratic_then_linear(pair, beta, beta > 0 ? 0.5 / beta : 0, 1, reduction);
+  const PolicyScope inside(nullptr);
+  const Tensor difference = pair.output - pair.target;
+  return reduced(beta > 0 ? smooth_l1(difference, beta) : abs(difference), reduction);
 }
 
 Tensor huber_loss(const Tensor& output, const Tensor& target, double delta, Reduction reduction) {
   check(delta > 0, "huber_loss: delta is out of range; got {}, want more than 0", delta);
   const Pair pair = entered(Op::huber_loss, output, target);
-  return quadratic_then_linear(pair, delta, 0.5, delta, reduction);
+  const PolicyScope inside(nullptr);
+  return reduced(huber(pair.output - pair.target, delta), reduction);
 }
 
 namespace {

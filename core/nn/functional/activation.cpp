@@ -173,34 +173,4 @@ Tensor linear_gelu(const Tensor& input, const Tensor& matrix, const Tensor& offs
   return split ? split->from_part(result) : result;
 }
 
-Tensor leaky_relu(const Tensor& input, double slope) {
-  Tensor x = input;
-  arguments::floating("leaky_relu", "x", x);
-  apply_policy(Op::leaky_relu, {&x});
-  const PolicyScope inside(nullptr);
-  return where(greater(x, 0.0), x, mul(x, slope));
-}
-
-// Computes the gradient: g where x > 0, else g alpha e^x. It does not compute e^x as (e^x - 1) + 1,
-// which is 0 for large -x.
-Tensor elu(const Tensor& input, double alpha) {
-  Tensor x = input;
-  arguments::floating("elu", "x", x);
-  apply_policy(Op::elu, {&x});
-  const PolicyScope inside(nullptr);
-  const Tensor wide = cast(x, arguments::statistics_dtype(x));
-  Tensor y;
-  {
-    const NoGradGuard no_grad;
-    y = where(greater(wide, 0.0), wide, mul(expm1(wide), alpha));
-  }
-  y = record(y, "elu", {wide}, twice([x = SavedInput(wide), alpha](const Tensor& g, Gradients& d) {
-               const Tensor is_low = less_equal(x.get(), 0.0);  // not nan, as in torch
-               const Tensor zero = zeros({}, {g.dtype(), g.device()});
-               const Tensor low = where(is_low, x.get(), zero);
-               d[0] = where(is_low, g * mul(exp(low), alpha), g);
-             }));
-  return cast(y, x.dtype());
-}
-
 }  // namespace booster

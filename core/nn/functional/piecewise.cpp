@@ -75,9 +75,8 @@ Tensor prelu(const Tensor& x, const Tensor& weight) {
   for (int i = 0; i < x.ndim(); ++i) along.push_back(i == 1 ? weight.numel() : 1);
   if (x.ndim() == 1) along[0] = weight.numel();
   const Tensor slopes = reshape(weight, along);
-  return rounded_once("prelu", x, [&](const Tensor& wide) {
-    return where(greater(wide, 0.0), wide, wide * cast(slopes, wide.dtype()));
-  });
+  const PolicyScope inside(nullptr);
+  return cast(leaky_relu(x, slopes), x.dtype());
 }
 
 Tensor glu(const Tensor& x, int64_t dim) {
@@ -94,8 +93,7 @@ Tensor rrelu(const Tensor& x, double low, double high, bool training) {
   check(low <= high, "rrelu: the bounds are in the wrong order; got {} and {}", low, high);
   if (!training) return leaky_relu(x, (low + high) / 2);
   return rounded_once("rrelu", x, [&](const Tensor& wide) {
-    const Tensor slopes = uniform(wide.shape(), low, high, {wide.dtype(), wide.device()});
-    return where(greater(wide, 0.0), wide, wide * slopes);
+    return leaky_relu(wide, uniform(wide.shape(), low, high, {wide.dtype(), wide.device()}));
   });
 }
 
