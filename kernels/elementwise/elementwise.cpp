@@ -34,74 +34,87 @@ DType wider(DType a, DType b) {
   return is_floating(a) ? a : b;
 }
 
-// On a GPU, f64 and integers share one kernel per kind, which chooses the row. The CPU has one loop
-// per row, so that each vectorises.
+// On a GPU, f64, integers and rare rows share one kernel per kind, which chooses the row. The CPU
+// has one loop per row, so that each vectorises.
+template <class C, auto op>
+constexpr bool has_own_loop() {
 #ifdef BOOSTER_ON_GPU
-#define MAP_CHOSEN_OR(inputs, ...)      \
-  if constexpr (!__is_same(C, float))   \
-    map<C, inputs>(views, __VA_ARGS__); \
-  else
+  return __is_same(C, float) && is_frequent(op);
 #else
-#define MAP_CHOSEN_OR(...)
+  return true;
+#endif
+}
+#ifdef BOOSTER_ON_GPU
+#define MAP_CHOSEN(inputs, ...) map<C, inputs>(views, __VA_ARGS__)
+#else
+#define MAP_CHOSEN(...)
 #endif
 
 template <class C>
 void unary_as(UnaryOp op, const View* const* views) {
-  MAP_CHOSEN_OR(1, ChosenUnary{op})
   switch (op) {
-#define UNARY(name, ...) \
-  case UnaryOp::name:    \
-    return map<C, 1>(views, unary_value::name());
+#define UNARY(name, ...)                                                                          \
+  case UnaryOp::name:                                                                             \
+    if constexpr (has_own_loop<C, UnaryOp::name>()) return map<C, 1>(views, unary_value::name()); \
+    break;
 #include "kernels/elementwise.def"
   }
+  MAP_CHOSEN(1, ChosenUnary{op});
 }
 
 template <class C>
 void unary_backward_as(UnaryOp op, const View* const* views) {
-  MAP_CHOSEN_OR(3, ChosenUnarySlope{op})
   switch (op) {
-#define UNARY(name, ...) \
-  case UnaryOp::name:    \
-    return map<C, 3>(views, unary_slope::name());
+#define UNARY(name, ...)                                                                          \
+  case UnaryOp::name:                                                                             \
+    if constexpr (has_own_loop<C, UnaryOp::name>()) return map<C, 3>(views, unary_slope::name()); \
+    break;
 #include "kernels/elementwise.def"
   }
+  MAP_CHOSEN(3, ChosenUnarySlope{op});
 }
 
 template <class C>
 void binary_as(BinaryOp op, const View* const* views) {
-  MAP_CHOSEN_OR(2, ChosenBinary{op})
   switch (op) {
-#define BINARY(name, ...) \
-  case BinaryOp::name:    \
-    return map<C, 2>(views, binary_value::name());
+#define BINARY(name, ...)                            \
+  case BinaryOp::name:                               \
+    if constexpr (has_own_loop<C, BinaryOp::name>()) \
+      return map<C, 2>(views, binary_value::name()); \
+    break;
 #include "kernels/elementwise.def"
   }
+  MAP_CHOSEN(2, ChosenBinary{op});
 }
 
 template <class C>
 void binary_backward_as(BinaryOp op, int which, const View* const* views) {
-  MAP_CHOSEN_OR(4, ChosenBinarySlope{op, which})
   switch (op) {
-#define BINARY(name, ...)                                        \
-  case BinaryOp::name:                                           \
-    return which == 0 ? map<C, 4>(views, binary_slope_a::name()) \
-                      : map<C, 4>(views, binary_slope_b::name());
+#define BINARY(name, ...)                                           \
+  case BinaryOp::name:                                              \
+    if constexpr (has_own_loop<C, BinaryOp::name>())                \
+      return which == 0 ? map<C, 4>(views, binary_slope_a::name())  \
+                        : map<C, 4>(views, binary_slope_b::name()); \
+    break;
 #include "kernels/elementwise.def"
   }
+  MAP_CHOSEN(4, ChosenBinarySlope{op, which});
 }
 
 template <class C>
 void compare_as(CompareOp op, const View* const* views) {
-  MAP_CHOSEN_OR(2, ChosenComparison{op})
   switch (op) {
-#define COMPARE(name, ...) \
-  case CompareOp::name:    \
-    return map_truth<C, 2>(views, comparison::name());
+#define COMPARE(name, ...)                               \
+  case CompareOp::name:                                  \
+    if constexpr (has_own_loop<C, CompareOp::name>())    \
+      return map_truth<C, 2>(views, comparison::name()); \
+    break;
 #include "kernels/elementwise.def"
   }
+  MAP_CHOSEN(2, ChosenComparison{op});
 }
 
-#undef MAP_CHOSEN_OR
+#undef MAP_CHOSEN
 
 // Computes y = x^exponent if that needs no logarithm.
 template <class C>

@@ -1,12 +1,47 @@
 // The rows of elementwise.def as one function of each kind, which selects its row at run time. For
-// f64 and integers, which are rare on a GPU: nvcc takes half a second for each kernel, and there
-// would be a hundred, one per row.
+// what is rare on a GPU, f64, integers and most rows: nvcc takes half a second for each kernel, and
+// there would be hundreds, one per row and dtype.
 #pragma once
 
 #include "kernels/catalogue.h"
 #include "kernels/elementwise/elementwise_math.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
+
+// The rows with kernels of their own in f32: those that models and optimizers call for every
+// activation or weight.
+constexpr bool is_frequent(UnaryOp op) {
+  switch (op) {
+    case UnaryOp::neg:
+    case UnaryOp::square:
+    case UnaryOp::exp:
+    case UnaryOp::log:
+    case UnaryOp::sqrt:
+    case UnaryOp::rsqrt:
+    case UnaryOp::reciprocal:
+    case UnaryOp::tanh:
+    case UnaryOp::sigmoid:
+    case UnaryOp::relu:
+    case UnaryOp::silu:
+    case UnaryOp::gelu:
+    case UnaryOp::gelu_tanh: return true;
+    default: return false;
+  }
+}
+constexpr bool is_frequent(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::add:
+    case BinaryOp::sub:
+    case BinaryOp::mul:
+    case BinaryOp::div:
+    case BinaryOp::maximum:
+    case BinaryOp::minimum:
+    case BinaryOp::leaky_relu:
+    case BinaryOp::swiglu: return true;
+    default: return false;
+  }
+}
+constexpr bool is_frequent(CompareOp) { return false; }
 
 struct ChosenUnary {
   UnaryOp op;

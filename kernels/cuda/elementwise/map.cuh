@@ -61,6 +61,11 @@ inline DeviceWalk device_walk(const View* const* views, int operands) {
   return walk;
 }
 
+// True for functions that choose their row at run time (chosen.cuh). Their elements are mapped one
+// by one, because a quad would repeat all rows sixteen times.
+template <class F>
+constexpr bool is_chosen = requires(F f) { f.op; };
+
 template <class C, int inputs, class F>
 __device__ void map_element(const DeviceWalk& walk, int64_t i, F f) {
   const char* p[inputs + 1];
@@ -102,7 +107,7 @@ __device__ void map_quads(const DeviceWalk& walk, const Quads& quads, int64_t bl
 // Maps a block's elements: the first blocks handle the quads, the others all other elements.
 template <class C, int inputs, class F>
 __device__ void map_block(const DeviceWalk& walk, const Quads& quads, int64_t block, F f) {
-  if constexpr (__is_same(C, float))
+  if constexpr (__is_same(C, float) && !is_chosen<F>)
     if (block < quads.blocks()) return map_quads<inputs>(walk, quads, block, f);
   const int64_t other = (block - quads.blocks()) * threads_per_block + threadIdx.x;
   const int64_t i = other < quads.head ? other : other + quads.count * quad;
@@ -112,7 +117,8 @@ __device__ void map_block(const DeviceWalk& walk, const Quads& quads, int64_t bl
 // Computes operand 0 = f(operand 1, ...) of every element, in compute type C.
 template <class C, int inputs, class F>
 void map_walk(const DeviceWalk& walk, F f) {
-  const Quads quads = __is_same(C, float) ? quads_of(walk.walk, walk.size) : Quads{};
+  const Quads quads =
+      __is_same(C, float) && !is_chosen<F> ? quads_of(walk.walk, walk.size) : Quads{};
   const int64_t others = walk.size - quads.count * quad;
   for_each_block(quads.blocks() + (others + threads_per_block - 1) / threads_per_block,
                  [=] ON_DEVICE(int64_t block) { map_block<C, inputs>(walk, quads, block, f); });
