@@ -17,7 +17,7 @@ struct Pair {
 
 Tensor wide(const Tensor& x, DType dtype) { return x.dtype() == dtype ? x : cast(x, dtype); }
 
-Pair entered(Op op, const Tensor& output, const Tensor& target) {
+Pair checked(Op op, const Tensor& output, const Tensor& target) {
   Pair pair{output, target};
   arguments::floating(name_of(op), "output", output);
   check(target.defined(), "{}: target is undefined", name_of(op));
@@ -25,8 +25,21 @@ Pair entered(Op op, const Tensor& output, const Tensor& target) {
     fail("{}: shapes differ; got output {} and target {}", name_of(op), output.shape(),
          target.shape());
   apply_policy(op, {&pair.output, &pair.target});
-  const DType dtype = arguments::statistics_dtype(pair.output);
-  return {wide(pair.output, dtype), wide(pair.target, dtype)};
+  return pair;
+}
+
+Pair entered(Op op, const Tensor& output, const Tensor& target) {
+  const auto [x, t] = checked(op, output, target);
+  const DType dtype = arguments::statistics_dtype(x);
+  return {wide(x, dtype), wide(t, dtype)};
+}
+
+// The same for losses that only compare both: a target of 16 bits stays, because functions of it
+// and of the output compute in f32.
+Pair entered_to_compare(Op op, const Tensor& output, const Tensor& target) {
+  const auto [x, t] = checked(op, output, target);
+  const DType dtype = arguments::statistics_dtype(x);
+  return {wide(x, dtype), is_16_bit(t.dtype()) ? t : wide(t, dtype)};
 }
 
 Tensor reduced(const Tensor& loss, Reduction reduction) {
@@ -54,13 +67,13 @@ Reduction reduction_named(const std::string& name) {
 }
 
 Tensor mse_loss(const Tensor& output, const Tensor& target, Reduction reduction) {
-  const Pair pair = entered(Op::mse_loss, output, target);
+  const Pair pair = entered_to_compare(Op::mse_loss, output, target);
   const PolicyScope inside(nullptr);
-  return reduced(square(pair.output - pair.target), reduction);
+  return reduced(squared_difference(pair.output, pair.target), reduction);
 }
 
 Tensor l1_loss(const Tensor& output, const Tensor& target, Reduction reduction) {
-  const Pair pair = entered(Op::l1_loss, output, target);
+  const Pair pair = entered_to_compare(Op::l1_loss, output, target);
   const PolicyScope inside(nullptr);
   return reduced(abs(pair.output - pair.target), reduction);
 }
@@ -68,7 +81,7 @@ Tensor l1_loss(const Tensor& output, const Tensor& target, Reduction reduction) 
 Tensor smooth_l1_loss(const Tensor& output, const Tensor& target, double beta,
                       Reduction reduction) {
   check(beta >= 0, "smooth_l1_loss: beta is negative; got {}, want 0 or more", beta);
-  const Pair pair = entered(Op::smooth_l1_loss, output, target);
+  const Pair pair = entered_to_compare(Op::smooth_l1_loss, output, target);
   const PolicyScope inside(nullptr);
   const Tensor difference = pair.output - pair.target;
   return reduced(beta > 0 ? smooth_l1(difference, beta) : abs(difference), reduction);
@@ -76,7 +89,7 @@ Tensor smooth_l1_loss(const Tensor& output, const Tensor& target, double beta,
 
 Tensor huber_loss(const Tensor& output, const Tensor& target, double delta, Reduction reduction) {
   check(delta > 0, "huber_loss: delta is out of range; got {}, want more than 0", delta);
-  const Pair pair = entered(Op::huber_loss, output, target);
+  const Pair pair = entered_to_compare(Op::huber_loss, output, target);
   const PolicyScope inside(nullptr);
   return reduced(huber(pair.output - pair.target, delta), reduction);
 }

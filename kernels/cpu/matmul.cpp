@@ -244,7 +244,9 @@ void product(View out, View a, View b, const View& bias, double beta) {
     return product(joined(out), joined(a), matrix_at(b, 0), bias, beta);
   if (out.shape[0] > 1 && (a.strides[0] == 0 || b.strides[0] == 0))
     return product_one_by_one(out, a, b, beta);
-  if (row_major(out)) return product_of_plain(out, a, b, bias, beta);
+  // A column-major matrix times a vector: the library reads rows, one after the other, faster.
+  const bool is_turned = out.shape[2] == 1 && column_major(a) && !row_major(a) && !bias.data;
+  if (row_major(out) && !is_turned) return product_of_plain(out, a, b, bias, beta);
   if (column_major(out) && !bias.data)
     return product_of_plain(transposed(out), transposed(b), transposed(a), bias, beta);
   product_by_copy(out, a, b, bias, beta);
@@ -266,11 +268,12 @@ bool product_of_few(const View& out, const View& a, const View& b, const View& b
 void product_of_any(const View& out, const View& a, const View& b, const View& bias, double beta) {
   if (out.size() == 0) return;
   const int64_t m = out.shape[out.ndim - 2], n = out.columns(), k = a.columns();
-  if (a.dtype == DType::f64 || !is_floating(a.dtype) || m * n * k <= small_product)
-    return on({}).matmul_loop(out, a, b, bias, beta);
+  const auto loop = [&] { on({}).matmul_loop(out, a, b, bias, beta); };
+  if (a.dtype == DType::f64 || !is_floating(a.dtype)) return loop();
   if (beta == 0 && product_of_few(out, a, b, bias)) return;
   if (beta == 0 && !bias.data && product_of_few(transposed(out), transposed(b), transposed(a), {}))
     return;
+  if (m * n * k <= small_product) return loop();
   const bool convert_bias = bias.data && (bias.dtype != DType::f32 || bias.strides[0] != 1);
   product(as_batch(out), as_batch(a), as_batch(b),
           convert_bias ? copied(ScratchUse::bias, DType::f32, bias) : bias, beta);

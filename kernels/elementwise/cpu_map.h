@@ -219,6 +219,31 @@ inline void copy_same_dtype(const View* const* views) {
   });
 }
 
+// Sets y = condition ? a : b for tensors of one dtype, whose elements have the size of T.
+template <class T>
+void select_tile(const TilePart* parts, int64_t rows, int64_t n, Room* rooms) {
+  const TilePart& to = parts[0];
+  const auto* condition = static_cast<const uint8_t*>(dense_part(parts[1], rows, n, rooms[1]));
+  const T* a = static_cast<const T*>(dense_part(parts[2], rows, n, rooms[2]));
+  const T* b = static_cast<const T*>(dense_part(parts[3], rows, n, rooms[3]));
+  const bool direct = to.stride == 1 && to.is_run(rows, n);
+  T* y = direct ? reinterpret_cast<T*>(to.data) : reinterpret_cast<T*>(rooms[0].values);
+  for (int64_t i = 0; i < rows * n; ++i) y[i] = condition[i] ? a[i] : b[i];
+  if (!direct) scatter(to, y, rows, n);
+}
+
+inline void select_same_dtype(const View* const* views) {
+  const TileWalk walk(views, 4);
+  walk.for_each_range_of_tiles([&](int64_t, auto&& for_each_tile) {
+    Room rooms[4];
+    visit_size(views[0]->dtype, [&]<class T>(T*) {
+      for_each_tile([&](const TilePart* parts, int64_t rows, int64_t n) {
+        select_tile<T>(parts, rows, n, rooms);
+      });
+    });
+  });
+}
+
 // Converts out = in from any dtype to any other.
 template <class C>
 void convert(const View* const* views) {

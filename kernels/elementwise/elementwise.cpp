@@ -146,6 +146,14 @@ View broadcast_value(const View& like, DType dtype, void* value) {
   return view;
 }
 
+#ifndef BOOSTER_ON_GPU
+// Returns the integer nearest to a whole number or an infinity.
+int64_t whole(double number) {
+  if (number >= 0x1p63) return INT64_MAX;
+  return number < -0x1p63 ? INT64_MIN : static_cast<int64_t>(number);
+}
+#endif
+
 }  // namespace
 
 void unary(UnaryOp op, View y, View x) {
@@ -201,6 +209,10 @@ void compare(CompareOp op, View truth, View a, View b) {
 
 void where(View y, View condition, View a, View b) {
   const View* views[] = {&y, &condition, &a, &b};
+#ifndef BOOSTER_ON_GPU
+  if (a.dtype == y.dtype && b.dtype == y.dtype && condition.dtype == DType::boolean)
+    return select_same_dtype(views);
+#endif
   with_compute_type(y.dtype, [&](auto c) { map<decltype(c), 3>(views, Select()); });
 }
 
@@ -209,10 +221,15 @@ void clamp(View y, View x, double low, double high) {
   binary_scalar(BinaryOp::maximum, y, x, low, false);
   binary_scalar(BinaryOp::minimum, y, y, high, false);
 #else
-  const View least = broadcast_value(x, DType::f64, &low),
-             most = broadcast_value(x, DType::f64, &high);
+  int64_t whole_low = whole(low), whole_high = whole(high);
+  const bool floating = is_floating(y.dtype);
+  const auto bound = [&](double& number, int64_t& integer) {
+    return floating ? broadcast_value(x, DType::f64, &number)
+                    : broadcast_value(x, DType::i64, &integer);
+  };
+  const View least = bound(low, whole_low), most = bound(high, whole_high);
   const View* views[] = {&y, &x, &least, &most};
-  with_floating_type(y.dtype, [&](auto c) { map<decltype(c), 3>(views, Clamp()); });
+  with_compute_type(y.dtype, [&](auto c) { map<decltype(c), 3>(views, Clamp()); });
 #endif
 }
 

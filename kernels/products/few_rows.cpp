@@ -39,23 +39,82 @@ void finish(const View& y, const View& bias, float* sums, int64_t first, int64_t
   }
 }
 
+// Terms that are summed by themselves. Long sums round less so, and several threads may share one.
+constexpr int64_t most_terms = 8192;
+
+// The product's part of terms [first, first + count).
+struct Terms {
+  int64_t first, count;
+};
+Terms terms_of(int64_t part, int64_t n) {
+  const int64_t first = part * most_terms;
+  return {first, smaller(n - first, most_terms)};
+}
+
+// Copies the terms of x's rows to `rows`, as dot_rows reads them.
+template <class T>
+WideRows widen_rows(float* rows, const View& x, Terms terms) {
+  const int64_t padded = padded_to_steps<T>(terms.count);
+  for (int64_t r = 0; r < x.shape[0]; ++r)
+    widen_row(rows + r * padded, x.as<const T>() + r * x.strides[0] + terms.first * x.strides[1],
+              x.strides[1], terms.count);
+  return {rows, padded};
+}
+
+// sums = rows of `left` times as many rows of w as `columns`, over n terms from `right` on.
+template <class T>
+void sum_terms(float* sums, WideRows left, int64_t rows, const T* right, const View& w,
+               int64_t columns, int64_t n) {
+  const int64_t stride = w.strides[0];
+  const int64_t ahead = (ahead_bytes / (stride * int64_t(sizeof(T)) + 1) + 1) * stride;
+  with_vectors<most_dot_rows>(rows, [&](auto count) {
+    dot_rows<T, count.value>(sums, most_columns, left, right, stride, columns, n, ahead);
+  });
+}
+
+void add_sums(float* sums, const float* part, int64_t rows, int64_t columns) {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) sums[r * most_columns + c] += part[r * most_columns + c];
+}
+
+constexpr int64_t most_sums = most_dot_rows * most_columns;
+
+// Computes few long sums: a block of work is a part of the terms.
+template <class T>
+void multiply_by_parts(const View& y, const View& x, const View& w, const View& bias) {
+  thread_local Scratch kept, wide;
+  const int64_t n = x.shape[1], parts = (n + most_terms - 1) / most_terms;
+  float* all = kept.get<float>(parts * most_sums);
+  for_each_block(parts, [&](int64_t part) {
+    const Terms terms = terms_of(part, n);
+    float* rows = wide.get<float>(x.shape[0] * padded_to_steps<T>(terms.count));
+    sum_terms<T>(all + part * most_sums, widen_rows<T>(rows, x, terms), x.shape[0],
+                 w.as<const T>() + terms.first, w, w.shape[0], terms.count);
+  });
+  for (int64_t part = 1; part < parts; ++part)
+    add_sums(all, all + part * most_sums, y.shape[0], y.shape[1]);
+  finish(y, bias, all, 0, y.shape[1]);
+}
+
 template <class T>
 void multiply(const View& y, const View& x, const View& w, const View& bias) {
-  const int64_t n = x.shape[1], columns = w.shape[0], padded = padded_to_steps<T>(n);
-  thread_local Scratch kept;
-  float* rows = kept.get<float>(x.shape[0] * padded);
-  for (int64_t r = 0; r < x.shape[0]; ++r)
-    widen_row(rows + r * padded, x.as<const T>() + r * x.strides[0], x.strides[1], n);
-  const int64_t stride = w.strides[0], row_bytes = stride * int64_t(sizeof(T)) + 1;
-  const int64_t ahead = (ahead_bytes / row_bytes + 1) * stride;
+  const int64_t n = x.shape[1], columns = w.shape[0], parts = (n + most_terms - 1) / most_terms;
+  const int64_t row_bytes = w.strides[0] * int64_t(sizeof(T)) + 1;
   const int64_t fit = block_bytes / row_bytes / 8 * 8;
   const int64_t grain = fit < 8 ? 8 : smaller(fit, most_columns);
+  if (columns <= grain && parts > 1) return multiply_by_parts<T>(y, x, w, bias);
+  thread_local Scratch kept;
+  const WideRows rows =
+      widen_rows<T>(kept.get<float>(x.shape[0] * padded_to_steps<T>(n)), x, {0, n});
   for_each_range(columns, grain, [&](int64_t begin, int64_t end) {
-    alignas(64) float sums[most_dot_rows * most_columns];
-    with_vectors<most_dot_rows>(x.shape[0], [&](auto count) {
-      dot_rows<T, count.value>(sums, most_columns, {rows, padded}, w.as<const T>() + begin * stride,
-                               stride, end - begin, n, ahead);
-    });
+    alignas(64) float sums[most_sums], more[most_sums];
+    for (int64_t part = 0; part < parts; ++part) {
+      const Terms terms = terms_of(part, n);
+      sum_terms<T>(part ? more : sums, {rows.data + terms.first, rows.stride}, x.shape[0],
+                   w.as<const T>() + begin * w.strides[0] + terms.first, w, end - begin,
+                   terms.count);
+      if (part) add_sums(sums, more, x.shape[0], end - begin);
+    }
     finish(y, bias, sums, begin, end - begin);
   });
 }

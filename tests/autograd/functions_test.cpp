@@ -128,6 +128,18 @@ TEST_CASE("wrong shapes and dtypes are errors that say what was wanted") {
   CHECK_THROWS_AS(add(Tensor(), zeros({1})), Error);
 }
 
+TEST_CASE("clamp keeps integers exactly, up to the ends of their range") {
+  const std::vector<int64_t> numbers = {INT64_MIN, -(int64_t{1} << 60) - 1, -3, 0, 5, INT64_MAX};
+  const Tensor x = from_vector(numbers, {6});
+  CHECK(clamp(x, -2, 4).to_vector<int64_t>() == std::vector<int64_t>{-2, -2, -2, 0, 4, 4});
+  CHECK(clamp(x, -0x1p61, 0x1p62).to_vector<int64_t>() ==
+        std::vector<int64_t>{-(int64_t{1} << 61), numbers[1], -3, 0, 5, int64_t{1} << 62});
+  const Tensor bytes = from_vector<int64_t>({0, 7, 255}, {3}).to(DType::u8);
+  CHECK(clamp(bytes, -5, 9).to_vector<int64_t>() == std::vector<int64_t>{0, 7, 9});
+  CHECK(clamp(cast(x, DType::i32), -2, 4).dtype() == DType::i32);
+  CHECK(clamp(cast(x, DType::i32), -2, 4.5).dtype() == DType::f32);
+}
+
 TEST_CASE("the bounds of clamp pass as values, and end the gradient") {
   const std::vector<float> values = {-2, -0.5, 0, 0.5, 2, NAN};
   const Tensor x = from_vector(values, {6}).requires_grad_();

@@ -64,8 +64,11 @@ TEST_CASE("few rows times a matrix equal the double loop") {
   for (const unsigned seed : testing::draws(220)) {
     std::mt19937 random(seed);
     const DType dtype = read_dtypes[seed % 3];
-    const int64_t rows = drawn(random, 1, 8), n = drawn(random, 1, 300);
-    const int64_t columns = seed % 5 == 0 ? drawn(random, 500, 1200) : drawn(random, 1, 70);
+    const bool is_long = seed % 11 == 0;  // summed in parts
+    const int64_t rows = drawn(random, 1, 8), n = drawn(random, 1, is_long ? 30000 : 300);
+    const int64_t columns = is_long         ? drawn(random, 1, 12)
+                            : seed % 5 == 0 ? drawn(random, 500, 1200)
+                                            : drawn(random, 1, 70);
     CAPTURE(seed);
     const Plain w = with_gap(dtype, {columns, n}, drawn(random, 0, 3), seed + 1);
     // x and y by rows or by columns
@@ -110,6 +113,24 @@ TEST_CASE("a row of few gets the bits that it gets alone") {
         kernels::on({}).few_rows(one.view(), own, w.view(), {});
         CHECK(std::memcmp(one.bytes->data(), y.address({row, 0}), one.bytes->size()) == 0);
       }
+    }
+}
+
+TEST_CASE("a long sum has the same bits however many are computed at once") {
+  for (const DType dtype : read_dtypes)
+    for (const int64_t n : {8192, 8193, 20000}) {
+      const Plain w = kernels::test::random(dtype, {20, n}, {n, 1}, 1);
+      const Plain x = kernels::test::random(dtype, {3, n}, {n, 1}, 2);
+      const Plain y = zeros(DType::f32, {3, 20}), one = zeros(DType::f32, {1, 1});
+      kernels::on({}).few_rows(y.view(), x.view(), w.view(), {});
+      for_each_index({3, 20}, [&](const Index& i) {
+        kernels::View row = x.view(), column = w.view();
+        row.data = x.address({i[0], 0});
+        column.data = w.address({i[1], 0});
+        row.shape[0] = column.shape[0] = 1;
+        kernels::on({}).few_rows(one.view(), row, column, {});
+        CHECK(one.at({0, 0}) == y.at(i));
+      });
     }
 }
 

@@ -377,6 +377,13 @@ Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> h
     if (high) is_inside = low ? mul(is_inside, less(x, *high)) : less(x, *high);
   } else {
     const NoGradGuard no_grad;
+    const bool keeps_dtype = x.dtype() != DType::boolean && is_whole(low.value_or(0)) &&
+                             is_whole(high.value_or(0));
+    if (low && high && keeps_dtype && !op_recorder) {
+      y = empty_in_order_of(x, x.dtype());
+      kernels::on(x.device()).clamp(y.view(), x.view(), *low, *high);
+      return y;
+    }
     y = low ? maximum(x, *low) : x;
     if (high) y = minimum(y, *high);
     return y;

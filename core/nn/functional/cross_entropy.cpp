@@ -234,7 +234,7 @@ Tensor nll_loss(const Tensor& log_probability, const Tensor& target, NllOptions 
   check(target.defined(), "nll_loss: target is undefined");
   apply_policy(Op::nll_loss, {&x});
   const PolicyScope inside(nullptr);
-  const Tensor rows = wide(class_rows("nll_loss", x));
+  const Tensor rows = class_rows("nll_loss", x);
   const Tensor numbers = class_numbers("nll_loss", target, x);
   const int64_t classes = rows.size(1);
   check_weight("nll_loss", options.weight, classes);
@@ -245,8 +245,8 @@ Tensor nll_loss(const Tensor& log_probability, const Tensor& target, NllOptions 
   const Tensor counts = not_equal(numbers, static_cast<double>(options.ignore_index));
   const Tensor safe = where(counts, numbers, zeros_like(numbers));
   const Tensor weights =
-      target_weights(numbers, options.weight, options.ignore_index, rows.dtype());
-  const Tensor picked = squeeze(gather(rows, 1, unsqueeze(safe, 1)), 1);
+      target_weights(numbers, options.weight, options.ignore_index, arguments::statistics_dtype(x));
+  const Tensor picked = wide(squeeze(gather(rows, 1, unsqueeze(safe, 1)), 1));
   // An ignored row may hold -inf, and 0 * -inf would be nan.
   const Tensor loss = neg(mul(where(counts, picked, zeros_like(picked)), weights));
   if (options.reduction == Reduction::none) return reshape(loss, loss_shape(x));

@@ -37,6 +37,7 @@ constexpr bool is_frequent(BinaryOp op) {
     case BinaryOp::maximum:
     case BinaryOp::minimum:
     case BinaryOp::leaky_relu:
+    case BinaryOp::squared_difference:
     case BinaryOp::swiglu: return true;
     default: return false;
   }
