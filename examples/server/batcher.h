@@ -27,8 +27,8 @@ class Batcher {
   Batcher(const Batcher&) = delete;
   Batcher& operator=(const Batcher&) = delete;
 
-  // Takes a contiguous sample on the CPU, without the dimension of the batch; all have one shape. The
-  // result is the sample's row of the output, or the error of the pass.
+  // Takes a contiguous sample on the CPU, without the dimension of the batch; all have one shape.
+  // The result is the sample's row of the output, or the error of the pass.
   std::future<booster::Tensor> submit(booster::Tensor sample);
   double mean_batch() const;  // samples per pass so far
 

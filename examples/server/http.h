@@ -47,11 +47,11 @@ class HttpServer {
   std::thread thread_;
 };
 
-// Reads one message from a socket: its first line and its body. Nothing at the end of the stream, and
-// for what is no message or is longer than 16 MiB. `rest` keeps what follows it.
 struct Message {
   std::string first_line, body;
 };
+// Reads one message from a socket. Returns nothing at the end of the stream, and for what is no
+// message or is longer than 16 MiB. `rest` keeps what follows the message.
 std::optional<Message> read_message(int socket, std::string& rest);
 // Returns false if the other side has closed.
 bool send_all(int socket, std::string_view bytes);

@@ -42,7 +42,8 @@ std::string Latencies::summary() const {
 
 void make_requests(int port, const std::string& body, const Load& load, Latencies& latencies) {
   const std::string request = fmt::format(
-      "POST /predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {}\r\n\r\n{}", body.size(), body);
+      "POST /predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {}\r\n\r\n{}", body.size(),
+      body);
   std::atomic<int> next = 0, failed = 0;
   std::vector<std::thread> clients;
   for (int i = 0; i < load.clients; ++i)
@@ -59,7 +60,8 @@ void make_requests(int port, const std::string& body, const Load& load, Latencie
       close(connection);
     });
   for (std::thread& client : clients) client.join();
-  if (failed > 0) booster::fail_run("server: {} of {} requests failed", failed.load(), load.requests);
+  if (failed > 0)
+    booster::fail_run("server: {} of {} requests failed", failed.load(), load.requests);
 }
 
 }  // namespace server

@@ -76,7 +76,8 @@ class Service {
   // Returns a file's pixels as the model wants them: (3, size, size).
   Tensor pixels(const std::string& file) const {
     const auto* const bytes = reinterpret_cast<const uint8_t*>(file.data());
-    LazyImage image(std::make_shared<Image>(decode_image({bytes, file.size()}, "request")), "request");
+    const std::string name = "request";
+    LazyImage image(std::make_shared<Image>(decode_image({bytes, file.size()}, name)), name);
     RandomStream unused(0, 0, 0);
     transform_.apply(image, unused);
     const Tensor sample = zeros({3, size_, size_});
@@ -101,7 +102,7 @@ std::string made_up_image() {
 bool parse(Settings& settings, int argc, char** argv) {
   CLI::App app{"Classifies images over HTTP.", "server"};
   app.add_option("--model", settings.model, "a Vision Transformer (vit_tiny_patch16_224)");
-  app.add_option("--weights", settings.weights, "of a training, a checkpoint or a file; else new ones");
+  app.add_option("--weights", settings.weights, "a training's, a checkpoint's or a file's; else new");
   app.add_option("--classes", settings.classes, "(1000)");
   app.add_option("--size", settings.size, "side of the model's images (224)");
   app.add_option("--precision", settings.precision, "a strategy (fp32)");

@@ -1,5 +1,5 @@
-// Predictors: what they compute, in every strategy and on several threads at once; where weights come
-// from; what they refuse.
+// Predictors: what they compute, in every strategy and on several threads at once; where weights
+// come from; what they refuse.
 #include "booster/booster.h"
 #include "core/nn/models/resnet.h"
 #include "platform/threads.h"
@@ -159,7 +159,8 @@ TEST_CASE("a predictor takes and gives named tensors") {
   for (const char* precision : {"fp32", "bf16", "fp8"}) {
     CAPTURE(precision);
     const Predictor predict(Gate(), {.mixed_precision = precision});
-    const Tensors y = predict({{"x", ones({4, 16})}, {"mask", zeros({4, 1}, {.dtype = DType::i64})}});
+    const Tensor mask = zeros({4, 1}, {.dtype = DType::i64});
+    const Tensors y = predict({{"x", ones({4, 16})}, {"mask", mask}});
     CHECK(sum(abs(y["y"])).item() == 0);
     CHECK(y["total"].numel() == 1);
   }
@@ -222,8 +223,11 @@ TEST_CASE("a predictor loads what save_model and save_training write, and a trai
   }
   const Predictor old(models::mlp({8, 16, 4}), folder / "run/step-1");
   CHECK(bits_of(old(x)) != wanted);
-  CHECK(contains(error_of([&] { Predictor(models::mlp({8, 16, 5}), folder / "run"); }), "2.weight"));
-  CHECK(contains(error_of([&] { Predictor(models::mlp({8, 4}), folder / "none"); }), "none"));
+  const auto error = [&](const std::vector<int64_t>& sizes, const char* path) {
+    return error_of([&] { Predictor predict(models::mlp(sizes), folder / path); });
+  };
+  CHECK(contains(error({8, 16, 5}, "run"), "2.weight"));
+  CHECK(contains(error({8, 4}, "none"), "none"));
 }
 
 TEST_CASE("load_model of a plain model is all or nothing, and returns the names that differ") {

@@ -29,8 +29,10 @@ CommandResult load(const std::string& arguments) {
 class Running {
  public:
   explicit Running(const std::string& arguments)
-      : pipe_(::popen(fmt::format("echo $$; OMP_NUM_THREADS=1 exec '{}' {}--port 0 {} 2>&1", program(),
-                                  small, arguments).c_str(), "r")) {
+      : pipe_(::popen(fmt::format("echo $$; OMP_NUM_THREADS=1 exec '{}' {}--port 0 {} 2>&1",
+                                  program(), small, arguments)
+                          .c_str(),
+                      "r")) {
     REQUIRE(pipe_);
     pid_ = std::stoi(line());
     const std::string listening = line();
@@ -42,7 +44,8 @@ class Running {
     if (pipe_) stop();
   }
   CommandResult get(const std::string& arguments, const std::string& path) const {
-    return run_command(fmt::format("curl -sS -w ' %{{http_code}}' {} '{}{}'", arguments, address_, path));
+    return run_command(
+        fmt::format("curl -sS -w ' %{{http_code}}' {} '{}{}'", arguments, address_, path));
   }
   // Returns the last line.
   std::string stop() {

@@ -42,7 +42,7 @@ model_test = executable('model_test', 'tests/model_test.cpp', cpp_pch: 'src/pch/
   include_directories: 'src', link_with: parts, dependencies: booster)
 test('model', model_test)
 )"},
-          {"src/pch/booster_pch.h", R"(// Meson compiles this header once for each program; CMake makes its own.
+          {"src/pch/booster_pch.h", R"(// Meson compiles this header once for each program.
 #include <booster/booster.h>
 )"},
           {".gitignore", R"(/build*/
@@ -59,14 +59,14 @@ build/train --config config.json
 booster run --nproc_per_node 2 build/train --config config.json
 ```
 
-If booster is installed below a prefix of its own, add `-DCMAKE_PREFIX_PATH=PREFIX` for CMake, or set
-`PKG_CONFIG_PATH` to the folder of `booster.pc` for Meson.
+If booster is installed below a prefix of its own, add `-DCMAKE_PREFIX_PATH=PREFIX` for CMake, or
+set `PKG_CONFIG_PATH` to the folder of `booster.pc` for Meson.
 
 | file | holds |
 |---|---|
 | `src/model.h` | the model: replace it by yours |
 | `src/data.h` | the samples: made up, replace them by yours |
-| `src/training.h` | the options in the config's section `train`, the training loop, the evaluation |
+| `src/training.h` | the config's section `train`, the training loop, the evaluation |
 | `config.json` | precision, parallelism, optimizer, schedule; `build/train --help` lists all keys |
 | `tests/model_test.cpp` | checks that the model learns, and that a predictor gives its outputs |
 

@@ -35,8 +35,8 @@ Tensor Classifier::forward(const Tensor& x) { return head(relu(hidden(x))); }
 
 #include <booster/booster.h>
 
-// Returns n points in the square from -1 to 1. Their class is 1 where both coordinates have the same
-// sign, else 0.
+// Returns n points in the square from -1 to 1. Their class is 1 where both coordinates have the
+// same sign, else 0.
 booster::TensorDataset make_points(int64_t n, uint64_t seed);
 )"},
           {"src/data.cpp", R"(#include "data.h"
@@ -58,8 +58,8 @@ TensorDataset make_points(int64_t n, uint64_t seed) {
 // Returns the section `train` of the config.
 booster::ProgramConfig program_config();
 
-// Trains as the config says, from the newest checkpoint in train.output_dir if there is one. Returns
-// the accuracy on unseen points. All ranks call it.
+// Trains as the config says, from the newest checkpoint in train.output_dir if there is one.
+// Returns the accuracy on unseen points. All ranks call it.
 double train(const booster::Config& config);
 )"},
           {"src/training.cpp", R"(#include "training.h"
@@ -79,7 +79,7 @@ ProgramConfig program_config() {
                .description = "length and output of the training",
                .options = {
                    integer_option("epochs", 5, between(1, 1'000'000), "passes over the data"),
-                   integer_option("batch_size", 64, between(1, 1'000'000), "samples of a rank's step"),
+                   integer_option("batch_size", 64, between(1, 1'000'000), "samples of a step"),
                    integer_option("width", 64, between(1, 100'000), "features of the hidden layer"),
                    integer_option("seed", 42, at_least(0), "of weights, data and their order"),
                    path_option("output_dir", "out", "folder of the checkpoints")}}}};
@@ -159,7 +159,7 @@ int main(int argc, char** argv) {
   if (booster::launch_from_env().rank == 0) fmt::print("accuracy {:.1f} %\n", 100 * accuracy);
 }
 )"},
-          {"tests/model_test.cpp", R"(// Checks the training as users run it. Needs no framework: an error ends the program with code 1.
+          {"tests/model_test.cpp", R"(// Checks the training. An error ends the program with code 1.
 #include "data.h"
 #include "model.h"
 #include "training.h"
