@@ -65,8 +65,10 @@ Predictor::Body::Body(const Model& given, const PredictorOptions& options)
   precision->prepare(model, {});
   model->eval();
   const std::vector<Tensor> constants = constants_of(model);
-  if (!constants.empty()) device = constants.front().device();
-  else if (options.device) device = *options.device;
+  if (!constants.empty())
+    device = constants.front().device();
+  else if (options.device)
+    device = *options.device;
   casts = std::make_unique<ConstantCasts>(constants);
   for (const auto& [name, module] : model->named_modules()) modules.push_back(module);
   set_policy();
@@ -113,9 +115,8 @@ Tensors Predictor::operator()(const Tensors& x) const {
   const NoGradGuard no_grad;
   const ConstantCasts::Scope casts(*body.casts);
   const PolicyScope numbers(body.policy ? &*body.policy : nullptr);
-  const Tensors y = body.model(x.map([&](const Tensor& one) {
-    return body.precision->cast_input(one.to(body.device));
-  }));
+  const Tensors y = body.model(
+      x.map([&](const Tensor& one) { return body.precision->cast_input(one.to(body.device)); }));
   return y.map([&](const Tensor& one) { return body.precision->cast_output(one); });
 }
 

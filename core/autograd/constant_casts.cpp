@@ -31,8 +31,7 @@ Tensor ConstantCasts::current_copy(const Entry& entry, DType dtype) {
 // Recorded work converts a constant in each replay, as other casts of leaves do.
 Tensor ConstantCasts::cast(const Tensor& x, DType dtype) {
   const auto found = entries_.find(x.body());
-  if (found == entries_.end() || kernels::is_recording())
-    return untracked::cast(x.detach(), dtype);
+  if (found == entries_.end() || kernels::is_recording()) return untracked::cast(x.detach(), dtype);
   Entry& entry = found->second;
   {
     const std::shared_lock lock(mutex_);

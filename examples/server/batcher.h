@@ -14,9 +14,9 @@
 namespace server {
 
 struct BatcherOptions {
-  size_t largest = 8;                        // samples of a batch
+  size_t largest = 8;                         // samples of a batch
   std::chrono::microseconds most_wait{2000};  // a batch that is not full starts after so long
-  int threads = 1;                           // that run passes, each one batch at a time
+  int threads = 1;                            // that run passes, each one batch at a time
 };
 
 // Thread-safe. The destructor answers all samples that wait.

@@ -138,9 +138,9 @@ void HttpServer::serve(Connection& connection) {
     const std::string& line = message->first_line;
     const size_t method = line.find(' '), path = line.find(' ', method + 1);
     if (method == line.npos || path == line.npos) break;
-    const Response response = handler_({line.substr(0, method),
-                                        line.substr(method + 1, path - method - 1),
-                                        std::move(message->body)});
+    const Response response =
+        handler_({line.substr(0, method), line.substr(method + 1, path - method - 1),
+                  std::move(message->body)});
     if (!send_all(connection.socket,
                   fmt::format("HTTP/1.1 {} {}\r\nContent-Type: application/json\r\n"
                               "Content-Length: {}\r\n\r\n{}",

@@ -41,9 +41,9 @@ std::string Latencies::summary() const {
 }
 
 void make_requests(int port, const std::string& body, const Load& load, Latencies& latencies) {
-  const std::string request = fmt::format(
-      "POST /predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {}\r\n\r\n{}", body.size(),
-      body);
+  const std::string request =
+      fmt::format("POST /predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {}\r\n\r\n{}",
+                  body.size(), body);
   std::atomic<int> next = 0, failed = 0;
   std::vector<std::thread> clients;
   for (int i = 0; i < load.clients; ++i)

@@ -61,8 +61,8 @@ class Service {
     double sum = 0;  // of the softmax, relative to the best
     for (const double logit : logits) sum += std::exp(logit - *best);
     latencies_.add(std::chrono::steady_clock::now() - begin);
-    return {200, fmt::format("{{\"class\": {}, \"probability\": {:.4f}}}\n",
-                             best - logits.begin(), 1 / sum)};
+    return {200, fmt::format("{{\"class\": {}, \"probability\": {:.4f}}}\n", best - logits.begin(),
+                             1 / sum)};
   } catch (const Error& error) {
     const bool is_clients = error.kind() == ErrorKind::data;
     return {is_clients ? 400 : 500, nlohmann::json({{"error", error.what()}}).dump() + "\n"};
@@ -102,7 +102,7 @@ std::string made_up_image() {
 bool parse(Settings& settings, int argc, char** argv) {
   CLI::App app{"Classifies images over HTTP.", "server"};
   app.add_option("--model", settings.model, "a Vision Transformer (vit_tiny_patch16_224)");
-  app.add_option("--weights", settings.weights, "a training's, a checkpoint's or a file's; else new");
+  app.add_option("--weights", settings.weights, "a training, a checkpoint or a file (new ones)");
   app.add_option("--classes", settings.classes, "(1000)");
   app.add_option("--size", settings.size, "side of the model's images (224)");
   app.add_option("--precision", settings.precision, "a strategy (fp32)");

@@ -49,15 +49,19 @@ Model make_vit() {
 // Linear and convolutional layers, with all kinds of tensors that passes read: frozen parameters
 // and statistics too.
 Model make_convolutions() {
-  Model model = Sequential{Conv2d(3, 16, 3, {.padding = 1}), BatchNorm2d(16), ReLU(), Dropout(0.5),
-                           Flatten(), Linear(16 * 16 * 16, 32), GELU(), Linear(32, 16)};
+  Model model = Sequential{
+      Conv2d(3, 16, 3, {.padding = 1}), BatchNorm2d(16), ReLU(),        Dropout(0.5), Flatten(),
+      Linear(16 * 16 * 16, 32),         GELU(),          Linear(32, 16)};
   model->named_modules().back().second->freeze();
   return model;
 }
 
 const Subject subjects[] = {{make_vit, {3, 16, 16}},
                             {make_convolutions, {3, 16, 16}},
-                            {[] { return models::mlp({32, 48, 16}); }, {32}},
+                            {[] {
+                               return models::mlp({32, 48, 16});
+                             },
+                             {32}},
                             {[] { return models::resnet20(); }, {3, 32, 32}}};
 
 Model drawn_model(const Subject& subject, unsigned seed) {
