@@ -1,7 +1,7 @@
 #include "tools/new/project_files.h"
 
 #include "platform/error.h"
-#include "platform/warn.h"
+#include "platform/json/json_document.h"
 
 #include <algorithm>
 #include <string_view>
