@@ -24,8 +24,7 @@ void check_project_name(const std::string& name) {
 }
 
 std::vector<ProjectFile> project_files(const std::string& name) {
-  std::vector<ProjectFile> files = project_build_files();
-  for (ProjectFile& source : project_sources()) files.push_back(std::move(source));
+  std::vector<ProjectFile> files = project_templates();
   for (ProjectFile& file : files)
     for (size_t at = 0; (at = file.text.find(mark, at)) != std::string::npos; at += name.size())
       file.text.replace(at, mark.size(), name);
