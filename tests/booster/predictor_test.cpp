@@ -93,9 +93,9 @@ std::vector<Bits> outputs_of(const Predictor& predict, const std::vector<Tensor>
 }
 
 // Two inputs, two outputs.
-class Gate : public Module {
+class GatedSum : public Module {
  public:
-  Gate() : Module("Gate") {}
+  GatedSum() : Module("GatedSum") {}
   Linear& linear = add<Linear>("linear", 16, 16);
 
  private:
@@ -162,7 +162,7 @@ TEST_CASE("drawn: threads that share a predictor get the bits of one thread") {
 TEST_CASE("a predictor takes and gives named tensors") {
   for (const char* precision : {"fp32", "bf16", "fp8"}) {
     CAPTURE(precision);
-    const Predictor predict(Gate(), {.mixed_precision = precision});
+    const Predictor predict(GatedSum(), {.mixed_precision = precision});
     const Tensor mask = zeros({4, 1}, {.dtype = DType::i64});
     const Tensors y = predict({{"x", ones({4, 16})}, {"mask", mask}});
     CHECK(sum(abs(y["y"])).item() == 0);
@@ -223,8 +223,7 @@ TEST_CASE("a predictor loads what save_model and save_training write, and a trai
   for (const char* path : {"one.safetensors", "many", "run/step-000000002", "run"}) {
     CAPTURE(path);
     manual_seed(99);
-    const Predictor predict(models::mlp({8, 16, 4}), folder / path,
-                            {.mixed_precision = precision});
+    const Predictor predict(models::mlp({8, 16, 4}), folder / path, {.mixed_precision = precision});
     CHECK(bits_of(predict(x)) == wanted);
   }
   const Predictor old(models::mlp({8, 16, 4}), folder / "run/step-000000001",

@@ -17,20 +17,21 @@ using namespace booster;
 
 namespace {
 
-const std::string small = "--size 32 --classes 7 ";
+const std::string small_server = "--size 32 --classes 7 ";
 
-std::string program() { return (build_folder() / "examples/server").string(); }
+std::string server_program() { return (build_folder() / "examples/server").string(); }
 
-CommandResult load(const std::string& arguments) {
-  return run_command(fmt::format("OMP_NUM_THREADS=1 '{}' {}{}", program(), small, arguments));
+CommandResult run_load(const std::string& arguments) {
+  return run_command(
+      fmt::format("OMP_NUM_THREADS=1 '{}' {}{}", server_program(), small_server, arguments));
 }
 
 // A server that runs until it is stopped; `exec` makes the shell's process the server's.
-class Running {
+class RunningServer {
  public:
-  explicit Running(const std::string& arguments)
+  explicit RunningServer(const std::string& arguments)
       : pipe_(::popen(fmt::format("echo $$; OMP_NUM_THREADS=1 exec '{}' {}--port 0 {} 2>&1",
-                                  program(), small, arguments)
+                                  server_program(), small_server, arguments)
                           .c_str(),
                       "r")) {
     REQUIRE(pipe_);
@@ -40,7 +41,7 @@ class Running {
     address_ = listening.substr(listening.find("http"));
     address_ = address_.substr(0, address_.rfind("/predict"));
   }
-  ~Running() {
+  ~RunningServer() {
     if (pipe_) stop();
   }
   CommandResult get(const std::string& arguments, const std::string& path) const {
@@ -75,7 +76,7 @@ TEST_CASE("server: all requests of a load are answered, in batches, on any numbe
                                 "--load 40 --clients 8 --threads 3 --precision bf16",
                                 "--load 3 --clients 1 --batch 1 --most-wait 0"}) {
     CAPTURE(arguments);
-    const CommandResult result = load(arguments);
+    const CommandResult result = run_load(arguments);
     REQUIRE_MESSAGE(result.code == 0, result.output);
     CHECK(result.says(std::string(arguments).starts_with("--load 40") ? "clients: 40 requests, "
                                                                       : "clients: 3 requests, "));
@@ -83,7 +84,7 @@ TEST_CASE("server: all requests of a load are answered, in batches, on any numbe
       CHECK(result.says(part));
   }
   // Eight clients fill batches of four: no request waits in vain.
-  const CommandResult full = load("--load 64 --clients 8 --batch 4 --most-wait 10000000");
+  const CommandResult full = run_load("--load 64 --clients 8 --batch 4 --most-wait 10000000");
   CHECK_MESSAGE(full.says("4.0 samples per pass"), full.output);
 }
 
@@ -94,7 +95,7 @@ TEST_CASE("server: answers images, refuses what is none, and ends on SIGTERM") {
   std::fill_n(grey.data(), grey.bytes(), uint8_t{128});
   folder.write("grey.jpg", encode_jpeg(grey));
   folder.write("text", "no image");
-  Running server("--threads 2");
+  RunningServer server("--threads 2");
   const std::string image = "--data-binary @" + in_quotes(folder / "grey.jpg");
   const CommandResult answer = server.get(image, "/predict");
   CHECK_MESSAGE(answer.says("\"probability\": "), answer.output);
@@ -110,8 +111,8 @@ TEST_CASE("server: answers images, refuses what is none, and ends on SIGTERM") {
 }
 
 TEST_CASE("server: refuses wrong options, and weights that do not fit") {
-  CHECK(load("--threads 0").code == 2);
-  CHECK(load("--precision bf17").says("did you mean bf16?"));
-  CHECK(load("--load 1 --weights nothing.safetensors").says("nothing.safetensors"));
-  CHECK(load("--port 70000").code == 2);
+  CHECK(run_load("--threads 0").code == 2);
+  CHECK(run_load("--precision bf17").says("did you mean bf16?"));
+  CHECK(run_load("--load 1 --weights nothing.safetensors").says("nothing.safetensors"));
+  CHECK(run_load("--port 70000").code == 2);
 }
