@@ -6,6 +6,7 @@
 #include "tests/booster/temporary_folder.h"
 #include "tests/draws.h"
 #include "tests/error_of.h"
+#include "tests/on_gpu.h"
 #include "tests/strategy_levels.h"
 
 #include <doctest/doctest.h>
@@ -24,7 +25,7 @@ namespace {
 using Bits = std::vector<char>;
 
 Bits bits_of(const Tensor& x) {
-  const Tensor dense = untracked::contiguous(x);
+  const Tensor dense = untracked::contiguous(untracked::to(x, Device{}));
   Bits bits(static_cast<size_t>(dense.bytes()));
   std::memcpy(bits.data(), dense.data(), bits.size());
   return bits;
@@ -285,4 +286,20 @@ TEST_CASE("a predictor refuses boosted models, training mode and wrong options")
   CHECK(contains(error_of([&] { Predictor(model, {.threads = -1}); }), "got -1, want 0 or more"));
   CHECK(contains(error_of([&] { Predictor(model, {.mixed_precision = "bf17"}); }), "bf16"));
   CHECK(contains(error_of([&] { Predictor empty{Model()}; }), "want a model"));
+}
+
+TEST_CASE("GPU: threads share a predictor on a GPU, with inputs from the host" * on_gpu()) {
+  for (const char* precision : {"fp32", "bf16", "fp16_naive", "fp8"}) {
+    CAPTURE(precision);
+    const PredictorOptions options = {.mixed_precision = precision, .device = gpu};
+    const std::vector<Tensor> inputs = {drawn_input(subjects[0], 1, 1),
+                                        drawn_input(subjects[0], 3, 2)};
+    const Predictor alone(drawn_model(subjects[0], 1), options);
+    std::vector<Bits> wanted;
+    for (const Tensor& x : inputs) wanted.push_back(bits_of(alone(x)));
+    CHECK(alone(inputs[0]).device() == gpu);
+    const Predictor shared(drawn_model(subjects[0], 1), options);
+    const std::vector<Bits> got = outputs_of(shared, inputs, 4, 2);
+    for (size_t i = 0; i < got.size(); ++i) CHECK(got[i] == wanted[i % wanted.size()]);
+  }
 }
