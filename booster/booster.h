@@ -66,8 +66,10 @@
 #include "plugins/built_in.h"
 
 #include <concepts>
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace booster {
@@ -220,6 +222,33 @@ class Booster {
   std::unique_ptr<Plugin> plugin_;  // for queries and dataloaders; sessions have their own
   std::unique_ptr<Precision> precision_;
   std::shared_ptr<BatchWeight> weight_ = std::make_shared<BatchWeight>();  // of the current batch
+};
+
+struct PredictorOptions {
+  Choice<Precision> mixed_precision = "fp32";
+  std::optional<Device> device = {};  // none: where the model is
+  int threads = 0;  // of the kernels in one call: 1 for a server's threads; 0: the caller's setting
+};
+
+// A model for inference: evaluation mode, no tape, outputs as the boosted model's. Any number of
+// threads may call one Predictor, or copies, at the same time, and get the bits that one thread
+// gets. So `forward` must not write to members, nor may weights, modes or hooks change meanwhile.
+//   const Predictor predict(models::resnet20(), "out/checkpoint", {.mixed_precision = "bf16"});
+class Predictor {
+ public:
+  // Takes the model over: strategies cast its weights in place. Throws for one that is boosted.
+  explicit Predictor(const Model& model, PredictorOptions options = {});
+  // Loads weights first: a file or folder as for load_model, or a training's (newest checkpoint).
+  Predictor(const Model& model, const std::filesystem::path& weights,
+            PredictorOptions options = {});
+
+  // Copies inputs to the model's device, where the outputs stay. Throws in training mode.
+  Tensor operator()(const Tensor& x) const;
+  Tensors operator()(const Tensors& x) const;
+
+ private:
+  struct Body;
+  std::shared_ptr<Body> body_;
 };
 
 }  // namespace booster

@@ -40,6 +40,11 @@ void set_thread_count(int threads) {
   omp_set_num_threads(threads);
   has_chosen = true;
 }
+ThreadCountScope::ThreadCountScope(int threads) : before_(thread_count()) {
+  omp_set_num_threads(threads);
+}
+ThreadCountScope::~ThreadCountScope() { omp_set_num_threads(before_); }
+
 void check_thread_setting() {
   check(thread_count() <= most_threads, "OMP_NUM_THREADS: out of range; got {}, want 1 to {}",
         thread_count(), most_threads);

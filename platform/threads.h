@@ -9,6 +9,18 @@ void set_thread_count(int threads);
 // Throws if OMP_NUM_THREADS asks for more threads than the kernels may have: libgomp would crash.
 void check_thread_setting();
 
+// Sets the calling thread's number while it lives.
+class ThreadCountScope {
+ public:
+  explicit ThreadCountScope(int threads);
+  ~ThreadCountScope();
+  ThreadCountScope(const ThreadCountScope&) = delete;
+  ThreadCountScope& operator=(const ThreadCountScope&) = delete;
+
+ private:
+  int before_;
+};
+
 // Divides the processors among the processes of a job on this machine, in the calling thread. Does
 // nothing if OMP_NUM_THREADS or set_thread_count has set the number.
 void share_processors(int processes);

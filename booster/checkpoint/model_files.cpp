@@ -33,18 +33,22 @@ struct Names {
   std::map<std::string, std::string> own, all;  // session's -> the model's, and the reverse
 };
 
-Names names_of(const BoostedModel& model) {
+// `whole` is the model of the session: the model itself, or all models that were boosted together.
+Names names_of(const Model& model, const Model& whole) {
   std::unordered_map<const TensorBody*, std::string> of_session;
-  for (const auto& [name, tensor] : model.session().model.state_dict())
-    of_session.emplace(tensor.body(), name);
+  for (const auto& [name, tensor] : whole.state_dict()) of_session.emplace(tensor.body(), name);
   Names names;
-  for (const auto& [name, tensor] : model.unwrap().state_dict()) {
+  for (const auto& [name, tensor] : model.state_dict()) {
     const std::string& known = of_session.at(tensor.body());
     names.held.push_back({known, tensor});
     names.own.emplace(known, name);  // a tensor with two names uses its first
     names.all[name] = known;
   }
   return names;
+}
+
+Names names_of(const BoostedModel& model) {
+  return names_of(model.unwrap(), model.session().model);
 }
 
 // Returns a whole tensor in its file form. `known`: the session's name of the tensor.
@@ -161,17 +165,16 @@ std::vector<std::string> names_in(const TensorMap& tensors) {
 // Converts tensors of files to tensors of a session, with the session's names.
 class FromFiles {
  public:
-  FromFiles(const BoostedModel& model, const Names& names, const ModelFiles& files)
-      : names_(names) {
+  FromFiles(Module& model, const Names& names, const ModelFiles& files) : names_(names) {
     StoredShapes shapes;
     for (const fs::path& path : files.files) {
       const SafetensorsFile file(path);
       for (const StoredTensor& tensor : file.tensors()) shapes.emplace(tensor.name, tensor.shape);
     }
-    wrapper_ = wrapper_of(shapes, model.unwrap().module());
+    wrapper_ = wrapper_of(shapes, model);
     StoredShapes unwrapped;
     for (auto& [name, shape] : shapes) unwrapped.emplace(without(wrapper_, name), std::move(shape));
-    forms_.emplace(model.unwrap().module(), unwrapped);
+    forms_.emplace(model, unwrapped);
   }
 
   // Converts the tensors of one file. Throws an Error of kind data if two different tensors have
@@ -208,10 +211,16 @@ class FromFiles {
   std::optional<FileForms> forms_;
 };
 
+// The ranks that load a model, and the part of whole tensors that each of them keeps.
+struct Loading {
+  Group group;
+  std::function<TensorMap(const TensorMap& whole)> split;
+};
+
 // Returns this rank's part of the tensors in the files, by the session's names.
-TensorMap read_weights(const BoostedModel& model, const Names& names, const fs::path& checkpoint) {
-  const Session& session = model.session();
-  const Group group = session.plugin->group();
+TensorMap read_weights(Module& model, const Names& names, const Loading& ranks,
+                       const fs::path& checkpoint) {
+  const Group& group = ranks.group;
   const auto alike = [&](const std::function<void()>& work) {
     finish_together(group, "load_model", work);
   };
@@ -232,7 +241,7 @@ TensorMap read_weights(const BoostedModel& model, const Names& names, const fs::
       own = (*from_files)(file, std::move(stored));
     });
     run_together(group, "load_model", [&] {
-      for (const auto& [name, tensor] : split_model(session, own))
+      for (const auto& [name, tensor] : ranks.split(own))
         FromFiles::add(held, name, tensor, checkpoint.string());
     });
   }
@@ -276,19 +285,36 @@ void check_fit(const Names& names, TensorMap& got, const std::string& what, bool
 
 }  // namespace
 
-NameDifferences load_model(const BoostedModel& model, const fs::path& checkpoint, bool strict) {
-  const Session& session = model.session();
-  const Names names = names_of(model);
-  TensorMap held = read_weights(model, names, checkpoint);
-  const NameDifferences found = differences(names, held, model.unwrap()->optional_names());
-  run_together(session.plugin->group(), "load_model", [&] {
-    check_fit(names, held, checkpoint.string(), strict, model.unwrap()->optional_names());
-  });
-  settle(session);
+namespace {
+
+// Reads the files, checks them and writes the model's tensors. Calls `settle` before it writes.
+NameDifferences load(Module& model, const Names& names, const Loading& ranks,
+                     const fs::path& checkpoint, bool strict,
+                     const std::function<void()>& settle) {
+  const std::set<std::string> optional = model.optional_names();
+  TensorMap held = read_weights(model, names, ranks, checkpoint);
+  const NameDifferences found = differences(names, held, optional);
+  run_together(ranks.group, "load_model",
+               [&] { check_fit(names, held, checkpoint.string(), strict, optional); });
+  settle();
   const NoGradGuard no_grad;
   for (const auto& [name, tensor] : names.held)
     if (const auto one = held.find(name); one != held.end()) tensor.detach().copy_(one->second);
   return found;
+}
+
+}  // namespace
+
+NameDifferences load_model(const BoostedModel& model, const fs::path& checkpoint, bool strict) {
+  const Session& session = model.session();
+  const auto split = [&](const TensorMap& whole) { return split_model(session, whole); };
+  return load(model.unwrap().module(), names_of(model), {session.plugin->group(), split},
+              checkpoint, strict, [&] { settle(session); });
+}
+
+NameDifferences load_model(const Model& model, const fs::path& checkpoint, bool strict) {
+  const auto split = [](const TensorMap& whole) { return whole; };
+  return load(model.module(), names_of(model, model), {Group(), split}, checkpoint, strict, [] {});
 }
 
 namespace {

@@ -196,5 +196,8 @@ void save_model(const BoostedModel& model, const std::filesystem::path& checkpoi
                 const SaveModelOptions& options);
 NameDifferences load_model(const BoostedModel& model, const std::filesystem::path& checkpoint,
                            bool strict);
+// The same for a model that is not boosted, on this rank alone.
+NameDifferences load_model(const Model& model, const std::filesystem::path& checkpoint,
+                           bool strict = true);
 
 }  // namespace booster

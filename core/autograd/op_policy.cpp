@@ -1,6 +1,7 @@
 #include "core/autograd/op_policy.h"
 
 #include "core/autograd/cast_plan.h"
+#include "core/autograd/constant_casts.h"
 #include "core/autograd/node.h"
 #include "core/autograd/observer.h"
 #include "core/autograd/policy_dtypes.h"
@@ -148,6 +149,8 @@ bool copy_is_current(const Tensor& leaf, DType dtype) {
 }
 
 Tensor cast_unseen(const Tensor& x, DType dtype) {
+  if (ConstantCasts* constants = ConstantCasts::current()) [[unlikely]]
+    return record_cast(x, constants->cast(x, dtype));
   if (policy_now && may_cache(*policy_now, x, dtype)) return region_cast(x, dtype);
   return record_cast(x, untracked::cast(x, dtype));
 }

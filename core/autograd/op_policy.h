@@ -69,6 +69,9 @@ class LinearMethod {
   // Returns x weight^T + bias, recorded on the tape; undefined if this method does not handle the
   // weight.
   virtual Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) = 0;
+  // Returns the same method for weights that stay as they are, without gradients and for any number
+  // of threads; null: there is none.
+  virtual std::shared_ptr<LinearMethod> for_inference() const { return nullptr; }
 };
 
 struct OpPolicy {

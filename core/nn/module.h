@@ -20,7 +20,7 @@
 //
 // A module owns its submodules, so references to them stay valid for its lifetime, even when it
 // moves into a Model. Copying a Model copies the handle, so both share the parameters. A module is
-// for one thread at a time.
+// for one thread at a time, except in a Predictor (booster/booster.h).
 #pragma once
 
 #include "core/tensor/memory/memory_report.h"

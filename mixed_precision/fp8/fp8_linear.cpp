@@ -80,7 +80,7 @@ void check_shapes(const std::string& name, const Tensor& x, const Tensor& weight
 
 Fp8Linear::Fp8Linear(const Fp8Recipe& recipe, Fp8Format gradients,
                      const std::vector<Fp8Layer>& layers)
-    : delayed_(recipe.delayed),
+    : recipe_(recipe),
       amaxes_(empty({3 * static_cast<int64_t>(layers.size())},
                     {DType::f32, layers.at(0).weight.device()})),
       forward_(recipe, Fp8Format::e4m3, names_of(layers, {"input", "weight"}),
@@ -93,6 +93,17 @@ Fp8Linear::Fp8Linear(const Fp8Recipe& recipe, Fp8Format gradients,
     entries_.push_back({layer, static_cast<int64_t>(entries_.size()), {}});
 }
 
+std::shared_ptr<LinearMethod> Fp8Linear::for_inference() const {
+  Fp8Recipe recipe = recipe_;
+  recipe.delayed = false;
+  std::vector<Fp8Layer> layers;
+  for (const Entry& entry : entries_) layers.push_back(entry.layer);
+  auto method = std::make_shared<Fp8Linear>(recipe, Fp8Format::e5m2, layers);
+  for (Entry& entry : method->entries_) method->quantized_weight(entry, entry.layer.weight);
+  method->is_constant_ = true;
+  return method;
+}
+
 // Looks the weight up by memory address, so that it also finds a view of a weight. It searches at
 // each call, since a model may be converted after it was boosted.
 Fp8Linear::Entry* Fp8Linear::entry_of(const Tensor& weight) {
@@ -101,15 +112,21 @@ Fp8Linear::Entry* Fp8Linear::entry_of(const Tensor& weight) {
   return nullptr;
 }
 
-// Always counts the magnitude, since an activation checkpoint first runs forward without a tape.
+int64_t Fp8Linear::weight_index(const Entry& entry) const {
+  return static_cast<int64_t>(entries_.size()) + entry.index;
+}
+
+// In training always counts the magnitude, since an activation checkpoint first runs forward
+// without a tape.
 Quantized Fp8Linear::quantized_weight(Entry& entry, const Tensor& weight) {
-  const int64_t index = static_cast<int64_t>(entries_.size()) + entry.index;
-  if (!weight.same_body(entry.layer.weight)) return forward_.quantize(weight, index, true);
-  if (!entry.weight.codes.defined() || entry.weight_version != weight.version()) {
-    entry.weight = forward_.quantize(weight, index, true);
-    set_memory_tag(entry.weight.codes, MemoryTag::copies);
-    entry.weight_version = weight.version();
-  }
+  const bool is_current =
+      entry.weight.codes.defined() && entry.weight_version == weight.version();
+  if (weight.same_body(entry.layer.weight) && is_current) return entry.weight;
+  const Quantized quantized = forward_.quantize(weight, weight_index(entry), !is_constant_);
+  if (is_constant_ || !weight.same_body(entry.layer.weight)) return quantized;
+  entry.weight = quantized;
+  set_memory_tag(entry.weight.codes, MemoryTag::copies);
+  entry.weight_version = weight.version();
   return entry.weight;
 }
 
@@ -151,7 +168,7 @@ void Fp8Linear::end_pass(Pass pass) {
   forward_.end_pass();
   if (pass == Pass::forward) return;
   backward_->end_pass();
-  if (!delayed_) return;
+  if (!recipe_.delayed) return;
   for (Entry& entry : entries_) entry.weight = {};  // the next scale may differ
 }
 
@@ -168,13 +185,12 @@ void Fp8Linear::forget_non_finite() {
 
 StateDict Fp8Linear::state() const {
   StateDict all;
-  const auto layers = static_cast<int64_t>(entries_.size());
   const auto add = [&](const Fp8ScaleTable& table, int64_t i, const std::string& name) {
     for (NamedTensor& tensor : table.state(i, name)) all.push_back(std::move(tensor));
   };
   for (const Entry& entry : entries_) {
     add(forward_, entry.index, entry.layer.name + ".fp8.input");
-    add(forward_, layers + entry.index, entry.layer.name + ".fp8.weight");
+    add(forward_, weight_index(entry), entry.layer.name + ".fp8.weight");
     add(*backward_, entry.index, entry.layer.name + ".fp8.gradient");
   }
   return all;

@@ -9,7 +9,7 @@
 // exactly. Sums are f32, so both results are the same up to the order of the sums. Backward keeps
 // one byte per element. A weight is quantized again when its values have changed. With delayed
 // scaling this also happens after every backward pass, since its scale may have changed. For one
-// thread.
+// thread, except the method for inference.
 #pragma once
 
 #include "mixed_precision/fp8/fp8_scaling.h"
@@ -33,6 +33,9 @@ class Fp8Linear : public LinearMethod {
   // Handles the layers' weights and views of them (a third of an attention's input projection).
   // Other weights, and f64, are left to the default method.
   Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) override;
+  // Quantizes the weights once. Scales are each tensor's own (current scaling), because weights
+  // from a file come without the magnitudes of a training.
+  std::shared_ptr<LinearMethod> for_inference() const override;
 
   // Returns the magnitudes of the forward tensors. For backward it returns those of all tensors,
   // since backward may have rerun parts of forward.
@@ -55,8 +58,10 @@ class Fp8Linear : public LinearMethod {
 
   Entry* entry_of(const Tensor& weight);
   Quantized quantized_weight(Entry& entry, const Tensor& weight);
+  int64_t weight_index(const Entry& entry) const;
 
-  bool delayed_;
+  Fp8Recipe recipe_;
+  bool is_constant_ = false;  // for inference: calls write nothing here
   std::vector<Entry> entries_;
   Tensor amaxes_;  // inputs, weights, output gradients: one of each per layer
   Fp8ScaleTable forward_;

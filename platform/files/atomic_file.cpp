@@ -128,6 +128,17 @@ void AtomicFolder::commit() {
   sync_folder(parent_of(target_));
 }
 
+bool AtomicFolder::commit_new() {
+  const fs::path mark = temporary_ / folder_mark;
+  before_operation("remove", mark);
+  if (::unlink(mark.c_str()) != 0) cannot("remove", mark, errno);
+  sync_folder(temporary_);
+  if (!rename_to_new(temporary_, target_)) return false;
+  committed_ = true;
+  sync_folder(parent_of(target_));
+  return true;
+}
+
 // Afterwards the old folder has the temporary's name, so the destructor removes it.
 void AtomicFolder::replace_target() {
   // Atomic: the target is a complete folder at every moment.

@@ -60,6 +60,9 @@ class AtomicFolder {
 
   const std::filesystem::path& path() const { return temporary_; }
   void commit();
+  // Creates the folder, without the mark: it is the user's from now on. Returns false, and changes
+  // nothing, if something of that name exists by now.
+  bool commit_new();
 
  private:
   void replace_target();

@@ -45,6 +45,17 @@ void rename_to(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) cannot("rename to", to, errno);
 }
 
+bool rename_to_new(const fs::path& from, const fs::path& to) {
+  before_operation("rename to", to);
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
+  if (errno == EEXIST) return false;
+  if (errno != EINVAL && errno != ENOSYS) cannot("rename to", to, errno);
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(to, error))) return false;
+  rename_to(from, to);
+  return true;
+}
+
 bool exchange(const fs::path& a, const fs::path& b) {
   FileFaults* const faults = file_faults;
   if (faults && !faults->swaps_folders()) return false;

@@ -54,6 +54,8 @@ struct Descriptor {
 
 void sync_folder(const std::filesystem::path& folder);
 void rename_to(const std::filesystem::path& from, const std::filesystem::path& to);
+// Returns false if `to` exists. File systems that cannot tell (NFS) replace an empty folder.
+bool rename_to_new(const std::filesystem::path& from, const std::filesystem::path& to);
 // Swaps two folders atomically; returns false on file systems that cannot (NFS).
 bool exchange(const std::filesystem::path& a, const std::filesystem::path& b);
 std::filesystem::path parent_of(const std::filesystem::path& path);

@@ -47,7 +47,7 @@ plugins: interface parameters gradients pipeline tensor sequence .
 booster: training checkpoint/safetensors checkpoint/folder checkpoint/training checkpoint \
   config/checks config/options config/tables config config/plugins profile config/strategies \
   numerics export report .
-tools: run plan explain/tables explain doctor scaler report report/page commands ."
+tools: run plan explain/tables explain doctor scaler report report/page new commands ."
 
 layers=(platform kernels core parallel mixed_precision plugins booster tools examples benchmarks
   tests)

@@ -122,6 +122,34 @@ TEST_CASE("a failure at any operation of replacing a checkpoint leaves the old o
   }
 }
 
+TEST_CASE("a new folder appears whole and unmarked, or not at all; an existing one stays") {
+  const NormalDisk afterwards;
+  for (const bool exists : {false, true})
+    for (int64_t n = 1;; ++n) {
+      CAPTURE(n);
+      const TemporaryFolder root;
+      bool failed = false, is_new = false;
+      fail_file_operation(n, EIO);
+      try {
+        AtomicFolder folder(root / "net");
+        FileWriter file(folder.path() / "file");
+        file.write("new");
+        file.close();
+        if (exists) root.write("net/file", "mine");  // another program's, meanwhile
+        is_new = folder.commit_new();
+      } catch (const Error&) {
+        failed = true;
+      }
+      fail_file_operation(0, 0);
+      if (!failed) CHECK(is_new == !exists);
+      const bool is_there = std::filesystem::exists(root / "net");
+      CHECK(root.entries() == (is_there ? 1 : 0));
+      if (is_there) CHECK(names_in(root / "net") == std::set<std::string>{"file"});
+      if (is_there) CHECK(root.read("net/file") == (exists ? "mine" : "new"));
+      if (!failed) break;
+    }
+}
+
 namespace {
 
 // Returns the names of checkpoints that are not whole.
