@@ -105,6 +105,7 @@ DataLoader DataParallelPlugin::prepare_dataloader(std::shared_ptr<const Dataset>
                                                   DataLoaderOptions options) const {
   options.rank = mesh_.place("data");
   options.world_size = mesh_.size("data");
+  options.gather = gather_numbers(mesh_.group("data"));
   return DataLoader(std::move(dataset), std::move(options));
 }
 

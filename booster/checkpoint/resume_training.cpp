@@ -92,6 +92,7 @@ void read_numbers(const TrainingParts& parts, const Json& settings, const std::s
       check_same_order(state, now[i], what);
       state.position.at =
           moved_position(state.position, now[i].position, now[i].data.samples, what);
+      if (parts.dataloader) check_places(state.position.at.stream, *parts.dataloader, what);
       const Optimizer& optimizer = parts.sessions[i]->optimizer;
       tell_once(blaming(what, [&] { return adopt_changes(state, now[i], optimizer); }),
                 parts.prefix(i), in.changes);

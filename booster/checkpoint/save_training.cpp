@@ -56,11 +56,16 @@ Json collect(const TrainingParts& parts, const Progress& progress, const WholeTe
     for (const auto& [name, tensor] : progress.tensors)
       out.take(TensorKind::program, name, tensor.detach());
   uint64_t order = 0;
-  if (const auto& loader = parts.dataloader)
-    order = order_of_ranks(order_part(*loader, states[0].position.at.epoch), *loader, group);
+  std::string places;
+  if (const auto& loader = parts.dataloader) {
+    const LoaderState& at = states[0].position.at;
+    order = order_of_ranks(order_part(*loader, at.epoch), *loader, group);
+    places = places_of_ranks(at.stream, *loader, group);
+  }
   const std::vector<RandomState> streams = random_streams(group);
   for (TrainingState& state : states) {
     state.order = order;
+    state.position.at.stream = places;
     state.random = streams;
   }
   return to_json(parts, states);

@@ -3,6 +3,7 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/data/joined_shares.h"
+#include "core/data/stream_position.h"
 #include "core/tensor/tensor.h"
 #include "platform/error.h"
 
@@ -20,6 +21,10 @@ struct BatchInHand {
 
 BatchInHand batch_in_hand(const DataLoader& loader) {
   const DataLoaderOptions& options = loader.options();
+  if (reads_stream(loader)) {
+    const int64_t counted = loader.counted();
+    return {options.join ? std::max<int64_t>(counted, 1) : options.batch_size, counted};
+  }
   const int64_t batch = loader.state().batch - 1, samples = loader.dataset().size();
   const JoinedShares shares{samples, options.world_size, options.batch_size};
   const int64_t counted = shares.count(options.rank, batch);
@@ -29,8 +34,10 @@ BatchInHand batch_in_hand(const DataLoader& loader) {
 }
 
 // Returns true if samples may occur twice in a batch. Trusts custom samplers to avoid repeats.
-bool some_count_twice(const DataLoaderOptions& options) {
-  const bool is_own = !dynamic_cast<const DistributedSampler*>(options.sampler.get());
+bool some_count_twice(const DataLoader& loader) {
+  const DataLoaderOptions& options = loader.options();
+  const bool is_own =
+      !reads_stream(loader) && !dynamic_cast<const DistributedSampler*>(options.sampler.get());
   return !is_own && options.world_size > 1 && options.even_shares && !options.drop_last;
 }
 
@@ -43,7 +50,7 @@ void MeanMetric::add(const Tensor& values) {
   const NoGradGuard no_grad;
   const PolicyScope no_casts(nullptr);
   int64_t n = values.size(0);
-  if (some_count_twice(loader_.options())) {
+  if (some_count_twice(loader_)) {
     const auto [size, counted] = batch_in_hand(loader_);
     check(counted == size || n == size,
           "MeanMetric: bad images are missing from a batch in which some samples occur twice; got "
@@ -52,8 +59,10 @@ void MeanMetric::add(const Tensor& values) {
     if (counted < size) n = counted;
   }
   const Tensor sum = booster::sum(cast(narrow(values, 0, 0, n), DType::f64));
-  if (sum_.defined()) sum_.add_(sum);
-  else sum_ = sum;
+  if (sum_.defined())
+    sum_.add_(sum);
+  else
+    sum_ = sum;
   samples_ += n;
 }
 
@@ -83,8 +92,8 @@ Tensor top_k_correct(const Tensor& logits, const Tensor& labels, int64_t k) {
   const auto count = [](const Tensor& which) { return sum(cast(which, DType::f32), {1}); };
   // Counts larger logits, and equal ones that come earlier; a nan counts as larger than any number.
   const Tensor not_larger = count(less_equal(logits, own));
-  const Tensor ties = count(mul(cast(equal(logits, own), DType::f32),
-                                cast(less(classes, label), DType::f32)));
+  const Tensor ties =
+      count(mul(cast(equal(logits, own), DType::f32), cast(less(classes, label), DType::f32)));
   const Tensor before = ties - not_larger + static_cast<double>(logits.size(1));
   const Tensor is_number = cast(equal(own, own), DType::f32);
   return mul(cast(less(before, static_cast<double>(k)), DType::f32), squeeze(is_number, 1));

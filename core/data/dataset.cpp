@@ -69,6 +69,14 @@ std::string Sample::name() const {
   return image ? image->name() : std::string();
 }
 
+int64_t StreamDataset::size() const {
+  fail("StreamDataset: size() of a stream; its length is unknown before its end");
+}
+
+Sample StreamDataset::load(int64_t, RandomStream&) const {
+  fail("StreamDataset: load() of a stream, which has no index; want open()");
+}
+
 TensorDataset::TensorDataset(Tensor inputs, Tensor targets)
     : inputs_(std::move(inputs)), targets_(std::move(targets)) {
   check(inputs_.ndim() > 0 && targets_.ndim() > 0 && inputs_.size(0) == targets_.size(0),

@@ -1,5 +1,5 @@
-// Datasets: indexed samples, each an image (or any tensor) and a label, or named tensors. Also a
-// data set's random numbers and identity, and the batches that a loader makes.
+// Datasets: indexed samples, each an image (or any tensor) and a label, or named tensors. Streams
+// of samples. Also a data set's random numbers and identity, and the batches that a loader makes.
 //
 // A Dataset is immutable once built; several threads call load() concurrently.
 #pragma once
@@ -9,6 +9,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -135,6 +138,46 @@ class TensorDataset : public Dataset {
   Tensor inputs_, targets_;
 };
 
+// --- Streams: samples that are read in order, and whose number is unknown before the end.
+
+// Makes a sample, augmented with draws from `random` only. Workers call it, several at once.
+using MakeSample = std::function<Sample(RandomStream& random)>;
+
+// Reads a shard of a stream. For one thread at a time.
+class StreamReader {
+ public:
+  virtual ~StreamReader() = default;
+  // Reads the next sample's record and returns what makes the sample of it; null at the shard's
+  // end. One thread reads all records of a rank, so costly work belongs in the returned function.
+  virtual MakeSample next() = 0;
+  // Returns the length of the record that next() read last: for DataLoaderOptions::by_length.
+  virtual int64_t length() const { return 0; }
+  // Returns the position between two records, as UTF-8. Later, load_state() moves a new reader of
+  // the same shard and epoch there. "": none; a resumed loader reads the shard from its start and
+  // drops the earlier records.
+  virtual std::string state() const { return {}; }
+  virtual void load_state(const std::string& /*state*/) {}
+};
+
+class StreamDataset : public Dataset {
+ public:
+  // Returns the number of parts that can be read independently, a constant. If it is a multiple of
+  // the number of ranks, ranks divide the shards. Otherwise each rank reads all shards and keeps
+  // every world_size-th record.
+  virtual int64_t shards() const { return 1; }
+  // Opens a shard at its start. Throws an error of kind data for a bad file.
+  virtual std::unique_ptr<StreamReader> open(int64_t shard, uint64_t epoch) const = 0;
+  DatasetIdentity identity() const override { return {.kind = "stream"}; }
+  int64_t size() const final;                             // throws: a stream has no length
+  Sample load(int64_t index, RandomStream&) const final;  // throws: it has no index
+};
+
+// Returns a stream of what functions give. open(shard, epoch) returns a function that gives the
+// shard's next sample, and nothing at the end. A resumed loader begins the shard again.
+std::shared_ptr<const StreamDataset> stream_of(
+    std::function<std::function<std::optional<Sample>()>(int64_t shard, uint64_t epoch)> open,
+    int64_t shards = 1);
+
 // --- Batches, and transforms of whole batches as they leave a loader.
 
 // Binds as a pair: `auto& [image, label] = batch`.
@@ -154,17 +197,11 @@ struct Batch {
 
   template <size_t i>
   Tensor& get() & {
-    if constexpr (i == 0)
-      return image;
-    else
-      return label;
+    return i == 0 ? image : label;
   }
   template <size_t i>
   const Tensor& get() const& {
-    if constexpr (i == 0)
-      return image;
-    else
-      return label;
+    return i == 0 ? image : label;
   }
   template <size_t i>
   Tensor&& get() && {

@@ -3,18 +3,9 @@
 #include "platform/error.h"
 #include "platform/forks.h"
 #include "platform/system_limits.h"
-#include "platform/trace.h"
-
-#include <algorithm>
-#include <chrono>
-#include <cstring>
 
 namespace booster {
 namespace {
-
-constexpr auto ask_every = std::chrono::milliseconds(100);  // how often give_up is called
-
-constexpr int repeat_bits = 40;  // of a random stream's number: the sample's index, before repeats
 
 std::shared_ptr<const Sampler> sampler_for(int64_t size, const DataLoaderOptions& options) {
   if (options.repeated_augmentation > 1)
@@ -33,6 +24,22 @@ std::shared_ptr<const Sampler> sampler_for(int64_t size, const DataLoaderOptions
                                         .even_shares = options.even_shares});
   if (options.shuffle) return std::make_shared<RandomSampler>(size, options.seed);
   return std::make_shared<SequentialSampler>(size);
+}
+
+void check_stream_options(const DataLoaderOptions& options) {
+  check(!options.sampler && options.repeated_augmentation == 1,
+        "DataLoader: a stream is read in order; got {}, want none (for batches of similar lengths, "
+        "by_length)",
+        options.sampler ? "a sampler" : "repeated_augmentation");
+  check(options.shuffle_buffer >= 1,
+        "DataLoader: shuffle_buffer out of range; got {}, want 1 or more", options.shuffle_buffer);
+  check(!options.by_length || options.shuffle,
+        "DataLoader: by_length sorts the shuffle buffer; got it without shuffle");
+  check(options.world_size >= 1 && options.rank >= 0 && options.rank < options.world_size,
+        "DataLoader: rank out of range; got {} of {} ranks", options.rank, options.world_size);
+  check(!ends_together(options) || options.gather,
+        "DataLoader: ranks that share a stream must end together; got no `gather`, want a loader "
+        "of booster.prepare_dataloader, or even_shares = false");
 }
 
 void check_options(const DataLoaderOptions& options) {
@@ -56,30 +63,22 @@ void check_options(const DataLoaderOptions& options) {
                         : "without even_shares");
 }
 
-char* row(const Tensor& tensor, int64_t i) {
-  return static_cast<char*>(tensor.data()) + i * (tensor.bytes() / tensor.size(0));
-}
-
-// Moves the rows that are not bad to the front, and returns them.
-Tensor without_rows(const Tensor& all, const std::map<int64_t, std::exception_ptr>& bad) {
-  int64_t good = 0;
-  for (int64_t i = 0; i < all.size(0); ++i) {
-    if (bad.contains(i)) continue;
-    if (i != good)
-      std::memcpy(row(all, good), row(all, i), static_cast<size_t>(row(all, i + 1) - row(all, i)));
-    ++good;
-  }
-  return untracked::narrow(all, 0, 0, good);
-}
-
 }  // namespace
 
 Engine::Engine(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options)
-    : dataset_(std::move(dataset)), options_(std::move(options)) {
+    : dataset_(std::move(dataset)),
+      stream_(dynamic_cast<const StreamDataset*>(dataset_.get())),
+      options_(std::move(options)) {
   check(dataset_ != nullptr, "DataLoader: no data set; got null");
   check_options(options_);
   if (options_.device.type == DeviceType::cuda) staging_.emplace(options_.device);
   if (!options_.weight) options_.weight = std::make_shared<BatchWeight>();
+  check(stream_ || !options_.by_length,
+        "DataLoader: by_length is for streams; want the sampler bucket_by_length");
+  if (stream_) {
+    check_stream_options(options_);
+    return;
+  }
   if (!options_.sampler) options_.sampler = sampler_for(dataset_->size(), options_);
   check(batches() > 0 || (options_.world_size > 1 && !options_.even_shares),
         "DataLoader: no full batch; got {} samples, want at least batch_size {} with drop_last",
@@ -104,29 +103,38 @@ void Engine::check_threads(const char* call) const {
         call);
 }
 
-JoinedShares Engine::joined() const {
-  return {.samples = dataset_->size(),
-          .world_size = options_.world_size,
-          .batch_size = options_.batch_size,
-          .drop_last = options_.drop_last};
+int64_t Engine::batches() const {
+  check(!stream_,
+        "DataLoader: size() of a loader of a stream; got a data set whose length is unknown before "
+        "its end, want a loop over the loader, or a number of steps that the program chooses");
+  return batch_count(*dataset_, options_);
 }
 
-int64_t Engine::batches() const {
-  if (options_.join) return joined().batches();
-  const int64_t n = options_.sampler->size();
-  return (n + (options_.drop_last ? 0 : options_.batch_size - 1)) / options_.batch_size;
+// Returns the position after the last delivered batch.
+LoaderState Engine::here() const {
+  return {now_.epoch, now_.batch, place_ ? text_of(*place_) : now_.stream};
 }
 
 LoaderState Engine::state() const {
   std::lock_guard lock(mutex_);
-  return next_.value_or(now_);
+  return next_ ? *next_ : here();
 }
 
 void Engine::load_state(LoaderState state) {
-  check(state.batch >= 0 && state.batch <= batches(),
-        "DataLoader: position out of range; got batch {}, want 0 to {}", state.batch, batches());
+  if (stream_) {
+    check(state.batch >= 0 && (state.batch == 0 || !state.stream.empty()),
+          "DataLoader: no place in the stream for batch {}; want 0, or the whole state() of a "
+          "loader of the stream",
+          state.batch);
+    if (!state.stream.empty())
+      state.stream = text_of(stream_position(state.stream, stream_->shards(), options_));
+  } else {
+    check(state.batch >= 0 && state.batch <= batches(),
+          "DataLoader: position out of range; got batch {}, want 0 to {}", state.batch, batches());
+    check(state.stream.empty(), "DataLoader: a position in a stream; got it for a data set");
+  }
   std::lock_guard lock(mutex_);
-  next_ = state;
+  next_ = std::move(state);
 }
 
 double Engine::wait_seconds() const {
@@ -139,6 +147,11 @@ std::vector<BadImage> Engine::bad_images() const {
   std::vector<BadImage> list;
   for (const auto& [index, reason] : bad_images_) list.push_back({index, reason});
   return list;
+}
+
+int64_t Engine::counted() const {
+  std::lock_guard lock(mutex_);
+  return counted_;
 }
 
 // Returns the position at which the next begin() starts.
@@ -162,14 +175,16 @@ void Engine::begin() {
   prepared_.reset();
   next_.reset();
   now_ = from;
+  place_.reset();
 }
 
 void Engine::make_from(LoaderState from) {
-  making_ = from.epoch;
-  order_ = options_.sampler->indices(from.epoch);
-  scheduled_ = from.batch;
   jobs_.clear();
-  schedule();
+  epoch_ =
+      std::make_shared<Epoch>(Epoch{.number = from.epoch,
+                                    .course = stream_ ? stream_course(*stream_, options_, from)
+                                                      : index_course(*dataset_, options_, from)});
+  work_ready_.notify_all();
   if (threads_.empty()) start_workers();
 }
 
@@ -179,22 +194,37 @@ void Engine::start_workers() {
     threads_.push_back(start_thread("DataLoader: workers", [this] { work(); }));
 }
 
-// Keeps `prefetch` batches in progress.
-void Engine::schedule() {
-  const auto n = static_cast<int64_t>(order_.size());
-  while (scheduled_ < batches() && static_cast<int>(jobs_.size()) < options_.prefetch) {
-    const int64_t begin = scheduled_ * options_.batch_size;
-    int64_t end = std::min(begin + options_.batch_size, n);
-    if (options_.join)  // a padding sample replaces a missing one
-      end = begin + std::max<int64_t>(joined().count(options_.rank, scheduled_), 1);
+// Returns whether a thread is to plan a batch, so that `prefetch` of them are in progress.
+bool Engine::can_plan() const {
+  return epoch_ && !epoch_->is_planning && !epoch_->has_ended &&
+         static_cast<int>(jobs_.size()) < options_.prefetch;
+}
+
+// Plans one more batch. The mutex is open meanwhile: the course may read files.
+void Engine::plan(std::unique_lock<std::mutex>& lock) {
+  const std::shared_ptr<Epoch> epoch = epoch_;
+  epoch->is_planning = true;
+  lock.unlock();
+  std::optional<BatchPlan> plan;
+  try {
+    plan = epoch->course->next();
+  } catch (...) {
+    plan.emplace().error = std::current_exception();
+  }
+  lock.lock();
+  epoch->is_planning = false;
+  if (epoch != epoch_) return;  // the consumer has left the epoch
+  epoch->has_ended = epoch->has_ended || !plan || plan->error;
+  if (plan) {
     auto job = std::make_shared<Job>();
-    job->epoch = making_;
-    job->place = begin;
-    job->indices.assign(order_.begin() + begin, order_.begin() + end);
+    job->epoch = epoch->number;
+    job->error = plan->error;
+    job->is_ready = plan->error != nullptr;
+    job->plan = std::move(*plan);
     jobs_.push_back(std::move(job));
-    ++scheduled_;
   }
   work_ready_.notify_all();
+  batch_ready_.notify_one();
 }
 
 std::shared_ptr<Engine::Job> Engine::claimable() const {
@@ -207,8 +237,12 @@ void Engine::work() {
   std::unique_lock lock(mutex_);
   for (;;) {
     std::shared_ptr<Job> job;
-    work_ready_.wait(lock, [&] { return stopping_ || (job = claimable()); });
+    work_ready_.wait(lock, [&] { return stopping_ || (job = claimable()) || can_plan(); });
     if (stopping_) return;
+    if (!job) {
+      plan(lock);
+      continue;
+    }
     const int64_t position = job->claimed++;
     lock.unlock();
     fill(*job, position);
@@ -220,149 +254,6 @@ void Engine::work() {
     job->is_ready = true;
     batch_ready_.notify_one();
   }
-}
-
-// Loads one sample into its slot. Never throws: errors are kept for the consumer.
-void Engine::fill(Job& job, int64_t position) {
-  const MemoryScope memory(MemoryTag::data);
-  const kernels::TraceScope span("load sample", kernels::SpanKind::loader);
-  try {
-    const int64_t index = job.indices[position];
-    const auto repeat = static_cast<uint64_t>(options_.sampler->repeat(job.place + position));
-    RandomStream random(options_.seed, job.epoch,
-                        static_cast<uint64_t>(index) | repeat << repeat_bits);
-    const Sample sample = dataset_->load_in_batch(index, job.indices, random);
-    reserve(job, sample);
-    if (job.is_collated) {
-      job.samples[static_cast<size_t>(position)] = sample;
-      return;
-    }
-    if (job.images)
-      job.images->set(position, *sample.lazy());
-    else
-      sample.write(row(job.batch.image, position));
-    const Tensor& label = sample.label();
-    std::memcpy(row(job.batch.label, position), label.data(), static_cast<size_t>(label.bytes()));
-  } catch (...) {
-    std::lock_guard lock(mutex_);
-    job.errors[position] = std::current_exception();
-  }
-}
-
-// Packs a batch once all its samples are loaded. Never throws, as above.
-void Engine::pack(Job& job) const {
-  if (!job.images && !job.is_collated) return;
-  const MemoryScope memory(MemoryTag::data);
-  try {
-    if (job.images)
-      job.images->pack(&*staging_);
-    else
-      collate(job);
-  } catch (...) {
-    job.error = std::current_exception();
-  }
-}
-
-bool Engine::gives_up() const { return options_.give_up && options_.give_up(); }
-
-// Stops between two samples if the consumer gives up; a later call continues.
-void Engine::finish_inline(Job& job) {
-  while (job.claimed < job.size() && !gives_up()) {
-    fill(job, job.claimed++);
-    ++job.finished;
-  }
-  if (job.finished < job.size() || job.is_ready) return;
-  pack(job);
-  job.is_ready = true;
-}
-
-// Returns the finished first job, or null at the end of the epoch or if the consumer gives up.
-std::shared_ptr<Engine::Job> Engine::wait_for_front() {
-  const kernels::TraceScope span("wait for batch", kernels::SpanKind::loader);
-  const auto start = std::chrono::steady_clock::now();
-  std::unique_lock lock(mutex_);
-  if (jobs_.empty() || prepared_) return nullptr;
-  auto job = jobs_.front();
-  const auto ready = [&] { return job->is_ready; };
-  bool given_up = false;
-  if (options_.workers == 0) {
-    lock.unlock();
-    finish_inline(*job);
-    lock.lock();
-    given_up = !ready();
-  } else {
-    while (!batch_ready_.wait_for(lock, ask_every, ready) && !given_up) given_up = gives_up();
-    given_up = given_up && !ready();
-  }
-  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
-  wait_seconds_ += waited.count();
-  if (given_up) {
-    if (!next_) next_ = now_;
-    return nullptr;
-  }
-  jobs_.pop_front();
-  schedule();
-  return job;
-}
-
-std::optional<Batch> Engine::next() {
-  check_threads("operator++");
-  const OneThread::Scope alone(consumer_, "operator++");
-  while (auto job = wait_for_front()) {
-    auto batch = without_bad(*job);
-    LoaderState at;
-    {
-      std::lock_guard lock(mutex_);
-      if (options_.join) options_.weight->value = joined().weight(options_.rank, now_.batch);
-      at = now_;
-      ++now_.batch;
-    }
-    if (batch) return given_out(*job, std::move(*batch), at);
-  }
-  // The consumer has left the epoch, so new positions are in the next one.
-  std::lock_guard lock(mutex_);
-  if (options_.join) options_.weight->value = 1;
-  if (!next_) next_ = LoaderState{now_.epoch + 1, 0};
-  return std::nullopt;
-}
-
-void Engine::abandon() {
-  std::lock_guard lock(mutex_);
-  jobs_.clear();
-  scheduled_ = batches();
-}
-
-// Returns the batch without its bad samples, or nothing if none are left. Throws errors that the
-// policy does not cover, lowest position first, regardless of the worker.
-std::optional<Batch> Engine::without_bad(Job& job) {
-  if (job.error) {
-    abandon();
-    std::rethrow_exception(job.error);
-  }
-  for (const auto& [position, error] : job.errors) try {
-      std::rethrow_exception(error);
-    } catch (const Error& bad) {
-      if (options_.on_bad_image == BadImagePolicy::fail || bad.kind() != ErrorKind::data) {
-        abandon();
-        throw;
-      }
-      std::lock_guard lock(mutex_);
-      bad_images_[job.indices[position]] = bad.what();
-    } catch (...) {
-      abandon();
-      throw;
-    }
-  const bool has_good = static_cast<int64_t>(job.errors.size()) < job.size();
-  if (job.errors.empty() || (job.is_collated && has_good)) return job.batch;
-  const Batch& all = job.batch;
-  if (has_good)
-    return Batch{job.images ? Tensor() : without_rows(all.image, job.errors),
-                 without_rows(all.label, job.errors)};
-  // The other ranks have a batch now, and would wait forever if this rank continued without one.
-  if (options_.world_size > 1 && options_.even_shares)
-    fail_data("DataLoader: all {} images of a batch of rank {} are bad, the first: {}", job.size(),
-              options_.rank, bad_images().front().reason);
-  return std::nullopt;
 }
 
 }  // namespace booster

@@ -2,6 +2,9 @@
 #include "core/data/collate.h"
 #include "core/data/engine.h"
 #include "platform/error.h"
+#include "platform/trace.h"
+
+#include <cstring>
 
 namespace booster {
 namespace {
@@ -15,7 +18,67 @@ Shape batch_shape(int64_t n, const Shape& sample) {
   return shape;
 }
 
+char* row(const Tensor& tensor, int64_t i) {
+  return static_cast<char*>(tensor.data()) + i * (tensor.bytes() / tensor.size(0));
+}
+
+// Moves the rows that are not bad to the front, and returns them.
+Tensor without_rows(const Tensor& all, const std::map<int64_t, std::exception_ptr>& bad) {
+  int64_t good = 0;
+  for (int64_t i = 0; i < all.size(0); ++i) {
+    if (bad.contains(i)) continue;
+    if (i != good)
+      std::memcpy(row(all, good), row(all, i), static_cast<size_t>(row(all, i + 1) - row(all, i)));
+    ++good;
+  }
+  return untracked::narrow(all, 0, 0, good);
+}
+
 }  // namespace
+
+Sample Engine::load(const Job& job, int64_t position) const {
+  const auto i = static_cast<size_t>(position);
+  RandomStream random(options_.seed, job.epoch, job.plan.randoms[i]);
+  if (!job.plan.makes.empty()) return job.plan.makes[i](random);
+  return dataset_->load_in_batch(job.plan.numbers[i], job.plan.numbers, random);
+}
+
+// Loads one sample into its slot. Never throws: errors are kept for the consumer.
+void Engine::fill(Job& job, int64_t position) {
+  const MemoryScope memory(MemoryTag::data);
+  const kernels::TraceScope span("load sample", kernels::SpanKind::loader);
+  try {
+    const Sample sample = load(job, position);
+    reserve(job, sample);
+    if (job.is_collated) {
+      job.samples[static_cast<size_t>(position)] = sample;
+      return;
+    }
+    if (job.images)
+      job.images->set(position, *sample.lazy());
+    else
+      sample.write(row(job.batch.image, position));
+    const Tensor& label = sample.label();
+    std::memcpy(row(job.batch.label, position), label.data(), static_cast<size_t>(label.bytes()));
+  } catch (...) {
+    std::lock_guard lock(mutex_);
+    job.errors[position] = std::current_exception();
+  }
+}
+
+// Packs a batch once all its samples are loaded. Never throws, as above.
+void Engine::pack(Job& job) const {
+  if (!job.images && !job.is_collated) return;
+  const MemoryScope memory(MemoryTag::data);
+  try {
+    if (job.images)
+      job.images->pack(&*staging_);
+    else
+      collate(job);
+  } catch (...) {
+    job.error = std::current_exception();
+  }
+}
 
 // Makes the batch of the samples that are not bad.
 void Engine::collate(Job& job) const {
@@ -39,7 +102,7 @@ void Engine::reserve(Job& job, const Sample& sample) {
   if (job.is_collated || (!batch.label.defined() && collates(sample))) {
     check(collates(sample),
           "DataLoader: samples of one batch differ in kind; got named ones and others");
-    if (!job.is_collated) job.samples.resize(job.indices.size());
+    if (!job.is_collated) job.samples.resize(job.plan.numbers.size());
     job.is_collated = true;
     return;
   }
@@ -69,6 +132,39 @@ void Engine::reserve(Job& job, const Sample& sample) {
         sample.lazy() ? "a transform that makes them equal (RandomResizedCrop or CenterCrop, "
                         "Gray2RGB)"
                       : "equal shapes, or .collate = pad_to_longest(...) (core/data/loader.h)");
+}
+
+// Returns the batch without its bad samples, or nothing if none are left. Throws errors that the
+// policy does not cover, lowest position first, regardless of the worker.
+std::optional<Batch> Engine::without_bad(Job& job) {
+  if (job.error) {
+    abandon();
+    std::rethrow_exception(job.error);
+  }
+  for (const auto& [position, error] : job.errors) try {
+      std::rethrow_exception(error);
+    } catch (const Error& bad) {
+      if (options_.on_bad_image == BadImagePolicy::fail || bad.kind() != ErrorKind::data) {
+        abandon();
+        throw;
+      }
+      std::lock_guard lock(mutex_);
+      bad_images_[job.plan.numbers[static_cast<size_t>(position)]] = bad.what();
+    } catch (...) {
+      abandon();
+      throw;
+    }
+  const bool has_good = static_cast<int64_t>(job.errors.size()) < job.size();
+  if (job.errors.empty() || (job.is_collated && has_good)) return job.batch;
+  const Batch& all = job.batch;
+  if (has_good)
+    return Batch{job.images ? Tensor() : without_rows(all.image, job.errors),
+                 without_rows(all.label, job.errors)};
+  // The other ranks have a batch now, and would wait forever if this rank continued without one.
+  if (options_.world_size > 1 && options_.even_shares)
+    fail_data("DataLoader: all {} images of a batch of rank {} are bad, the first: {}", job.size(),
+              options_.rank, bad_images().front().reason);
+  return std::nullopt;
 }
 
 // Copies the batch to the training's device and applies the batch transform.

@@ -38,6 +38,7 @@ const DataLoaderOptions& DataLoader::options() const { return engine_->options()
 void DataLoader::set_epoch(uint64_t epoch) { engine_->load_state({epoch, 0}); }
 LoaderState DataLoader::state() const { return engine_->state(); }
 void DataLoader::load_state(LoaderState state) { engine_->load_state(state); }
+int64_t DataLoader::counted() const { return engine_->counted(); }
 double DataLoader::weight() const { return engine_->weight(); }
 double DataLoader::wait_seconds() const { return engine_->wait_seconds(); }
 std::vector<BadImage> DataLoader::bad_images() const { return engine_->bad_images(); }

@@ -190,6 +190,14 @@ struct DataLoaderOptions {
   // Augmented copies of each used sample per epoch; an epoch then uses only a part of the samples
   // (RepeatedAugmentationSampler). 1: no copies.
   int64_t repeated_augmentation = 1;
+  // Of a stream that is shuffled: about how many records are in memory and mixed, on one rank.
+  // Shards are visited in random order, eight at a time.
+  int64_t shuffle_buffer = 1000;
+  // With it: batches of similar lengths, by sorting the buffer; one shard is read at a time.
+  bool by_length = false;
+  // Returns the numbers of all ranks that share a stream, by rank; a collective, once for each
+  // batch, by which they end together. prepare_dataloader sets it. Without even_shares unused.
+  std::function<std::vector<int64_t>(int64_t number)> gather = nullptr;
   // Transforms each batch on delivery (Mixup).
   std::shared_ptr<const BatchTransform> batch_transform = nullptr;
   std::shared_ptr<const Sampler> sampler = nullptr;  // replaces shuffle, rank and world_size
@@ -201,6 +209,7 @@ struct DataLoaderOptions {
 struct LoaderState {
   uint64_t epoch = 0;
   int64_t batch = 0;
+  std::string stream = {};  // within an epoch of a stream: this rank's place in it, as JSON
   friend bool operator==(const LoaderState&, const LoaderState&) = default;
 };
 
@@ -238,7 +247,7 @@ class DataLoader {
   Iterator begin();
   End end() const { return {}; }
 
-  // Batches in an epoch.
+  // Batches in an epoch. Throws for a stream.
   int64_t size() const;
   const Dataset& dataset() const;
   const DataLoaderOptions& options() const;
@@ -255,6 +264,8 @@ class DataLoader {
   // samples relative to their mean over the ranks. The ranks' mean of (loss * weight) is then the
   // mean over all samples.
   double weight() const;
+  // Returns how many samples of a stream's current batch count. Those after them are repeats.
+  int64_t counted() const;
 
   // Seconds that the consumer has waited for data since the loader was created.
   double wait_seconds() const;

@@ -32,6 +32,7 @@ class LocalSGD : public Plugin {
                                 DataLoaderOptions options) const override {
     options.rank = group().rank();
     options.world_size = group().size();
+    options.gather = gather_numbers(group());  // for streams: ranks end together
     return DataLoader(std::move(dataset), std::move(options));
   }
 

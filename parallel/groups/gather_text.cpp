@@ -20,4 +20,12 @@ std::vector<std::string> gather_text(const std::string& mine, const Group& group
   return texts;
 }
 
+std::function<std::vector<int64_t>(int64_t number)> gather_numbers(const Group& group) {
+  return [group](int64_t number) {
+    std::vector<int64_t> own = {number}, all(static_cast<size_t>(group.size()));
+    group.all_gather(all, own);
+    return all;
+  };
+}
+
 }  // namespace booster

@@ -25,6 +25,7 @@
 #include "core/tensor/storage.h"
 #include "parallel/operations/operation.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -130,5 +131,8 @@ class Group {
 
 // Returns the texts by rank.
 std::vector<std::string> gather_text(const std::string& mine, const Group& group);
+// Returns a function that gives all ranks' numbers, by rank, of this rank's. A collective, for
+// DataLoaderOptions::gather.
+std::function<std::vector<int64_t>(int64_t number)> gather_numbers(const Group& group);
 
 }  // namespace booster

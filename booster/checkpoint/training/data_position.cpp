@@ -1,10 +1,12 @@
 #include "booster/checkpoint/training/data_position.h"
 
+#include "core/data/stream_position.h"
 #include "platform/error.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <map>
 #include <set>
 
 namespace booster {
@@ -48,10 +50,36 @@ std::string divisors_near(int64_t whole, int64_t near) {
 
 DataPosition data_position(const DataLoader& loader) {
   const DataLoaderOptions& options = loader.options();
-  return {loader.state(), options.batch_size, options.world_size, loader.size()};
+  return {loader.state(), options.batch_size, options.world_size,
+          reads_stream(loader) ? 0 : loader.size()};
+}
+
+std::string places_of_ranks(const std::string& own, const DataLoader& loader, const Group& group) {
+  std::map<int64_t, std::string> places;  // ranks that see the same samples have the same one
+  const std::vector<std::string> all = gather_text(own, group);
+  std::vector<int64_t> mine = {loader.options().rank}, ranks(all.size());
+  group.all_gather(ranks, mine);
+  for (size_t i = 0; i < all.size(); ++i)
+    if (!all[i].empty()) places.emplace(ranks[i], all[i]);
+  if (places.empty()) return {};
+  std::vector<std::string> by_rank;
+  for (const auto& [rank, place] : places) by_rank.push_back(place);
+  return joined_positions(by_rank);
+}
+
+void check_places(const std::string& places, const DataLoader& loader, const std::string& what) {
+  if (places.empty()) return;
+  try {
+    check(reads_stream(loader), "a place in a stream; got a data set with an index");
+    const auto& stream = dynamic_cast<const StreamDataset&>(loader.dataset());
+    stream_position(places, stream.shards(), loader.options());
+  } catch (const Error& error) {
+    fail_data("{}: {}", what, error.what());
+  }
 }
 
 uint64_t order_part(const DataLoader& loader, uint64_t epoch) {
+  if (reads_stream(loader)) return 0;
   const DataLoaderOptions& options = loader.options();
   const int64_t samples = loader.dataset().size();
   uint64_t sum = 0;
@@ -80,7 +108,8 @@ uint64_t order_of_ranks(uint64_t part, const DataLoader& loader, const Group& gr
 
 LoaderState moved_position(const DataPosition& saved, const DataPosition& now, int64_t samples,
                            const std::string& what) {
-  const auto [epoch, batch] = saved.at;
+  if (!saved.at.stream.empty()) return saved.at;
+  const auto& [epoch, batch, place] = saved.at;
   const bool same = saved.batch_size == now.batch_size && saved.shares == now.shares;
   const int64_t batches = same ? now.batches : saved.batches;
   if (batch > batches) {

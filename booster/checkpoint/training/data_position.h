@@ -2,8 +2,10 @@
 // of all ranks along the one order that ranks take their samples from in turn.
 //
 // A position saved by 4 ranks is valid for 2 ranks if a whole number of the new steps (batch_size x
-// ranks samples) has been done. The start and the end of an epoch are always valid. For the thread
-// that trains.
+// ranks samples) has been done. The start and the end of an epoch are always valid.
+//
+// The position in a stream is the place of every rank (core/data/stream_position.h), which is valid
+// for any number of ranks. For the thread that trains.
 #pragma once
 
 #include "core/data/loader.h"
@@ -18,11 +20,17 @@ struct DataPosition {
   LoaderState at;
   int64_t batch_size = 0;
   int64_t shares = 1;   // ranks with data of their own
-  int64_t batches = 0;  // of one rank in an epoch
+  int64_t batches = 0;  // of one rank in an epoch; 0 for a stream
 
   int64_t samples_per_step() const { return batch_size * shares; }
 };
 DataPosition data_position(const DataLoader& loader);
+// Returns the places of all ranks in a stream; "" between epochs and for a data set. `own` is this
+// rank's. Collective.
+std::string places_of_ranks(const std::string& own, const DataLoader& loader, const Group& group);
+// Throws an Error of kind data, beginning with `what`, unless this rank can continue at these
+// places.
+void check_places(const std::string& places, const DataLoader& loader, const std::string& what);
 
 // Returns this rank's part of the fingerprint of an epoch's order: each sample with its place in
 // the order. Repeated samples that fill up the last batches do not count.

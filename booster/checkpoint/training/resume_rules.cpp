@@ -23,7 +23,9 @@ void check_same(const std::string& what, const char* name, const T& saved, const
 std::string text_of(const DatasetIdentity& data) {
   const std::string classes =
       data.classes ? fmt::format(" of {} classes", data.classes) : std::string();
-  return fmt::format("{} samples{} ({}, fingerprint {:016x})", data.samples, classes, data.kind,
+  const std::string count =
+      data.samples ? fmt::format("{} samples", data.samples) : "an unknown number of samples";
+  return fmt::format("{}{} ({}, fingerprint {:016x})", count, classes, data.kind,
                      data.fingerprint);
 }
 

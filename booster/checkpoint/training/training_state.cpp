@@ -21,11 +21,13 @@ Json optimizer_json(const OptimizerState& state) {
 
 Json loader_json(const TrainingState& state) {
   const DataPosition& position = state.position;
-  return {{"epoch", position.at.epoch}, {"batch", position.at.batch},
-          {"batch_size", position.batch_size}, {"shares", position.shares},
-          {"batches", position.batches}, {"seed", state.seed},
-          {"shuffle", state.shuffle}, {"drop_last", state.drop_last},
-          {"order", state.order}};
+  Json json = {{"epoch", position.at.epoch}, {"batch", position.at.batch},
+               {"batch_size", position.batch_size}, {"shares", position.shares},
+               {"batches", position.batches}, {"seed", state.seed},
+               {"shuffle", state.shuffle}, {"drop_last", state.drop_last},
+               {"order", state.order}};
+  if (!position.at.stream.empty()) json["stream"] = position.at.stream;
+  return json;
 }
 
 Json random_json(const std::vector<RandomState>& states) {
@@ -58,8 +60,10 @@ LRSchedulerState schedule_from(const StateReader& json) {
 void read_loader(const StateReader& json, TrainingState& state) {
   const auto in = json.members(
       {"epoch", "batch", "batch_size", "shares", "batches", "seed", "shuffle", "drop_last",
-       "order"});
+       "order"},
+      {"stream"});
   state.position.at = {static_cast<uint64_t>(in[0].count()), in[1].count()};
+  if (const auto stream = json.find("stream")) state.position.at.stream = stream->text();
   state.position.batch_size = in[2].positive();
   state.position.shares = in[3].positive();
   state.position.batches = in[4].count();

@@ -1,5 +1,5 @@
 // Data sets of texts: sequences of tokens of any length in rows, padded or packed; conversations
-// and answers; texts with hidden tokens.
+// and answers; texts with hidden tokens. Streams of lines.
 //
 //   auto talks = std::make_shared<Conversations>("talks.jsonl", tokenizer, chat_template);
 //   DataLoader loader = booster.prepare_dataloader(PaddedSequences(talks, {.length = 2048}), ...);
@@ -11,8 +11,12 @@
 #include "core/data/datasets/datasets.h"
 #include "core/text/tokenizer.h"
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <concepts>
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -226,5 +230,24 @@ class MaskedTokens : public Dataset {
   std::shared_ptr<const Dataset> dataset_;
   MaskedTokensOptions options_;
 };
+
+// --- streams of lines
+
+struct LineOptions {
+  int64_t shards = 0;  // parts of the files, by bytes; 0: one for each MiB, 1, 2, 4, ... or 64
+};
+// Returns a stream of the lines of files, in order, without their ends ("\n" or "\r\n"). `sample`
+// makes a sample of a line; several threads call it. A path may name a pipe ("/dev/stdin"). Then
+// there is one shard, which can be read once, and a resumed run must be given the same lines again.
+std::shared_ptr<const StreamDataset> text_lines(
+    std::vector<std::filesystem::path> files,
+    std::function<Sample(const std::string& line, RandomStream& random)> sample,
+    const LineOptions& options = {});
+// The same for a JSON value in each line. Blank lines are skipped. A line that is not JSON, or
+// whose value `sample` cannot use, is a bad sample (DataLoaderOptions::on_bad_image).
+std::shared_ptr<const StreamDataset> json_lines(
+    std::vector<std::filesystem::path> files,
+    std::function<Sample(const nlohmann::json& value, RandomStream& random)> sample,
+    const LineOptions& options = {});
 
 }  // namespace booster

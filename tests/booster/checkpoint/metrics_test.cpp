@@ -8,7 +8,9 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <optional>
 #include <random>
+#include <utility>
 
 using namespace booster;
 
@@ -44,6 +46,44 @@ TEST_CASE("rank: means over uneven shares" * doctest::skip()) {
 TEST_CASE("a mean counts each sample once on several ranks, whatever their shares") {
   for (const int ranks : {2, 3})
     CHECK(failures(Ranks("rank: means over uneven shares", ranks).wait(120)) == "");
+}
+
+TEST_CASE("rank: means over streams" * doctest::skip()) {
+  const World world = launch_from_env();
+  for (const unsigned trial : testing::draws(200)) {
+    CAPTURE(trial);
+    std::mt19937 random(trial);
+    const auto shards = 1 + static_cast<int64_t>(random() % 7);
+    const auto n = shards + 7 + static_cast<int64_t>(random() % 30);
+    const auto numbers = stream_of(
+        [=](int64_t shard, uint64_t) {
+          return [=, i = shard]() mutable -> std::optional<Sample> {
+            if (i >= n) return std::nullopt;
+            const int64_t number = std::exchange(i, i + shards);
+            return Sample(full({}, static_cast<double>(number), {.dtype = DType::f64}), number);
+          };
+        },
+        shards);
+    DataLoaderOptions options = {.batch_size = 1 + static_cast<int64_t>(random() % 5),
+                                 .shuffle = random() % 2 == 0,
+                                 .workers = static_cast<int>(random() % 2),
+                                 .rank = world.rank,
+                                 .world_size = world.size,
+                                 .gather = gather_numbers(world.group())};
+    const unsigned mode = random() % 3;
+    if (mode == 1) options.even_shares = false;
+    if (mode == 2) options.join = true;
+    DataLoader loader(numbers, options);
+    MeanMetric metric(loader);
+    for (auto& [value, label] : loader) metric.add(mul(value, value));
+    double wanted = 0;
+    for (int64_t i = 0; i < n; ++i) wanted += static_cast<double>(i * i) / static_cast<double>(n);
+    CHECK(metric.value(world.group()) == doctest::Approx(wanted));
+  }
+}
+TEST_CASE("a mean counts each sample of a stream once on several ranks") {
+  for (const int ranks : {1, 2, 3})
+    CHECK(failures(Ranks("rank: means over streams", ranks).wait(120)) == "");
 }
 
 TEST_CASE("one rank's mean is that of all samples, and starts anew") {
