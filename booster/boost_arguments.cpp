@@ -123,6 +123,12 @@ void check_boostable(const std::vector<Model>& models, const Optimizers& optimiz
         "booster.boost: want at least one model and one optimizer; got {} and {}", models.size(),
         optimizers.size());
   check_distinct(optimizers);
+  for (const Optimizer& optimizer : optimizers)
+    check(!optimizer.minimizes(),
+          "booster.boost: a step of {} evaluates the loss several times, and strategies and plugins "
+          "know steps of one evaluation; want optimizer.step(closure) without a Booster, or another "
+          "optimizer",
+          optimizer.name());
   for (const Optimizer& optimizer : optimizers) check_whole(optimizer);
   for (const Model& model : models) check_free(model.parameters(), false);
   for (const Optimizer& optimizer : optimizers) check_free(optimizer.parameters(), true);

@@ -111,6 +111,10 @@ void Optimizer::own(const std::string& name, ElementRange range) {
   OptimizedParameter& p = body_->find("own", name);
   check_range(p, range);
   if (p.owned() == range) return;
+  check(!body_->rule->needs_whole_parameters() || range == p.all(),
+        "{}: it computes with whole parameters, but ranks would share {}; got [{}, {}) of {}, want "
+        "a plugin that keeps parameters whole, such as torch_ddp, or another optimizer",
+        body_->rule->name(), name, range.begin, range.end, p.all().end);
   const ElementRange held = p.owned();
   p.part = range;
   p.master = narrowed(p.master, held, range, MemoryTag::masters);
