@@ -48,7 +48,7 @@
 #include "core/nn/models.h"
 #include "core/nn/module.h"
 #include "core/nn/module_traits.h"
-#include "core/nn/recurrent.h"
+#include "core/nn/sequence_layers.h"
 #include "core/optim/optimizers.h"
 #include "core/optim/schedules/lr_scheduler.h"
 #include "core/tensor/capture/captured_work.h"

@@ -1,123 +1,169 @@
-#include "core/nn/recurrent.h"
+#include "core/nn/sequence_layers.h"
 
 #include "core/autograd/op_policy.h"
 #include "core/nn/arguments.h"
 #include "core/nn/functional.h"
+#include "core/nn/recurrent_formula.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace booster {
 namespace {
 
+using State = RecurrentFormula::State;
+
 void check_layer_sizes(const char* kind, int64_t in, int64_t hidden) {
   check(in > 0 && hidden > 0, "{}: sizes must be positive; got {} in, {} hidden", kind, in, hidden);
 }
 
+std::vector<Tensor*> all_of(RecurrentWeights& w) {
+  return {&w.of_input, &w.of_hidden, &w.input_bias, &w.hidden_bias, &w.projection};
+}
+
 // Initialises all weights of a layer in +-1 / sqrt(hidden).
-void init_weights(const RecurrentWeights& weights, int64_t hidden) {
+void init_weights(RecurrentWeights weights, int64_t hidden) {
   const double bound = 1 / std::sqrt(static_cast<double>(hidden));
-  for (const Tensor& x :
-       {weights.of_input, weights.of_hidden, weights.input_bias, weights.hidden_bias})
-    if (x.defined()) init::uniform(x, -bound, bound);
+  for (const Tensor* x : all_of(weights))
+    if (x->defined()) init::uniform(*x, -bound, bound);
 }
 
 // Casts input, states and weights to one dtype by the policy, as in torch's fused layers. A policy
 // that lists only the products casts inside them, and does not cast the state.
-void cast_all(Op op, Tensor& x, std::vector<Tensor>& state,
-              std::vector<RecurrentWeights>& weights) {
-  std::vector<Tensor> all = {x};
-  all.insert(all.end(), state.begin(), state.end());
-  for (const RecurrentWeights& w : weights)
-    all.insert(all.end(), {w.of_input, w.of_hidden, w.input_bias, w.hidden_bias});
-  apply_policy(op, all);
-  auto next = all.begin();
-  x = *next++;
-  for (Tensor& s : state) s = *next++;
+void cast_all(Op op, Tensor& x, State& state, std::vector<RecurrentWeights>& weights) {
+  std::vector<Tensor*> places = {&x};
+  for (Tensor& s : state) places.push_back(&s);
   for (RecurrentWeights& w : weights)
-    for (Tensor* tensor : {&w.of_input, &w.of_hidden, &w.input_bias, &w.hidden_bias})
-      *tensor = *next++;
+    for (Tensor* tensor : all_of(w)) places.push_back(tensor);
+  std::vector<Tensor> all;
+  for (const Tensor* place : places) all.push_back(*place);
+  apply_policy(op, all);
+  for (size_t i = 0; i < all.size(); ++i) *places[i] = all[i];
 }
 
 Tensor zero_state(const Shape& shape, const Tensor& x) {
   return zeros(shape, {x.dtype(), x.device()});
 }
 
-LSTMState lstm_step(const Tensor& gates, const LSTMState& state, const RecurrentWeights& weights) {
-  const auto parts = chunk(gates + linear(state.h, weights.of_hidden, weights.hidden_bias), 4, -1);
-  const Tensor c = sigmoid(parts[1]) * state.c + sigmoid(parts[0]) * tanh(parts[2]);
-  return {sigmoid(parts[3]) * tanh(c), c};
+// Steps of sequences of different lengths.
+class Lengths {
+ public:
+  // Undefined lengths: every sequence has all steps.
+  Lengths(const char* kind, const Tensor& lengths, int64_t steps, int64_t batch, Device device)
+      : shortest_(steps) {
+    if (!lengths.defined()) return;
+    check(lengths.dtype() == DType::i64 && lengths.shape() == Shape{batch},
+          "{}: lengths do not fit; got {} of {}, want ({},) of i64", kind, lengths.shape(),
+          name_of(lengths.dtype()), batch);
+    for (const int64_t length : lengths.to_vector<int64_t>()) {
+      check(length >= 1 && length <= steps, "{}: a length is out of range; got {}, want 1 to {}",
+            kind, length, steps);
+      shortest_ = std::min(shortest_, length);
+    }
+    column_ = unsqueeze(lengths.to(device), 1);
+  }
+  // Returns `now` in sequences that have step t, else `before`.
+  Tensor chosen(int64_t t, const Tensor& now, const Tensor& before) const {
+    return t < shortest_ ? now : where(greater(column_, static_cast<double>(t)), now, before);
+  }
+  Tensor output(int64_t t, const Tensor& h) const {
+    return t < shortest_ ? h : chosen(t, h, zeros_like(h));
+  }
+
+ private:
+  Tensor column_ = {};
+  int64_t shortest_;
+};
+
+// Runs all steps (steps, batch, in) of one layer in one direction. `state` becomes the last step's.
+Tensor run_direction(const RecurrentFormula& formula, const Tensor& x, State& state,
+                     const RecurrentWeights& weights, bool reverse, const Lengths& lengths) {
+  const std::vector<Tensor> gates = unbind(linear(x, weights.of_input, weights.input_bias), 0);
+  std::vector<Tensor> outputs(gates.size());
+  for (size_t i = 0; i < gates.size(); ++i) {
+    const size_t t = reverse ? gates.size() - 1 - i : i;
+    const auto step = static_cast<int64_t>(t);
+    const State next = formula.step(gates[t], state, weights);
+    for (size_t s = 0; s < state.size(); ++s) state[s] = lengths.chosen(step, next[s], state[s]);
+    outputs[t] = lengths.output(step, state[0]);
+  }
+  return stack(outputs, 0);
 }
 
 }  // namespace
 
-Recurrent::Recurrent(const char* kind, Op op, int64_t gates, int64_t states, int64_t in,
-                     int64_t hidden, const RecurrentOptions& options)
+Recurrent::Recurrent(const char* kind, const RecurrentFormula& formula, int64_t in, int64_t hidden,
+                     const RecurrentOptions& options)
     : Module(kind),
       input_size(in),
       hidden_size(hidden),
-      op_(op),
-      states_(static_cast<size_t>(states)),
+      formula_(formula),
       options_(options) {
   check_layer_sizes(kind, in, hidden);
   check(options.num_layers >= 1, "{}: too few layers; got {}, want at least one", kind,
         options.num_layers);
+  check(options.proj_size == 0 || &formula == &lstm_formula,
+        "{}: proj_size is an option of LSTM only; got {}, want 0", kind, options.proj_size);
+  check(options.proj_size >= 0 && options.proj_size < hidden,
+        "{}: proj_size is out of range; got {}, want 0 to {}", kind, options.proj_size, hidden - 1);
+  check(options.nonlinearity == "tanh" || formula.layer_op == Op::rnn,
+        "{}: nonlinearity is an option of RNN only; got {}", kind, options.nonlinearity);
   arguments::probability(kind, "dropout", options.dropout);
-  const int64_t rows = gates * hidden;
+  const int64_t rows = formula.gates * hidden;
+  const int64_t out = options.proj_size > 0 ? options.proj_size : hidden;
   for (int64_t layer = 0; layer < options.num_layers; ++layer)
     for (int64_t direction = 0; direction < directions(); ++direction) {
       const std::string end = fmt::format("_l{}{}", layer, direction ? "_reverse" : "");
-      const int64_t width = layer == 0 ? in : hidden * directions();
+      const int64_t width = layer == 0 ? in : out * directions();
       const auto bias = [&] { return options.bias ? empty({rows}) : Tensor(); };
+      const Tensor projection = options.proj_size > 0 ? empty({out, hidden}) : Tensor();
       weights_.push_back({add_parameter("weight_ih" + end, empty({rows, width})),
-                          add_parameter("weight_hh" + end, empty({rows, hidden})),
+                          add_parameter("weight_hh" + end, empty({rows, out})),
                           add_parameter("bias_ih" + end, bias()),
-                          add_parameter("bias_hh" + end, bias())});
+                          add_parameter("bias_hh" + end, bias()),
+                          add_parameter("weight_hr" + end, projection)});
       init_weights(weights_.back(), hidden);
     }
 }
 
 std::string Recurrent::options() const {
-  return fmt::format("{}, {}, num_layers={}, batch_first={}, bidirectional={}", input_size,
-                     hidden_size, options_.num_layers, options_.batch_first,
-                     options_.bidirectional);
+  std::string text = fmt::format("{}, {}, num_layers={}, batch_first={}, bidirectional={}",
+                                 input_size, hidden_size, options_.num_layers, options_.batch_first,
+                                 options_.bidirectional);
+  if (options_.proj_size > 0) text += fmt::format(", proj_size={}", options_.proj_size);
+  if (options_.nonlinearity != "tanh") text += ", nonlinearity=" + options_.nonlinearity;
+  return text;
 }
 
-Recurrent::State Recurrent::checked_state(const State& given, const Shape& shape,
+Recurrent::State Recurrent::checked_state(const State& given, int64_t batch,
                                           const Tensor& x) const {
   State state = given;
-  state.resize(states_);
-  for (Tensor& s : state) {
-    if (!s.defined()) s = zero_state(shape, x);
-    check(s.shape() == shape, "{}: the state has the wrong shape; got {}, want {}", kind(),
-          s.shape(), shape);
+  state.resize(formula_.states);
+  const int64_t out = options_.proj_size > 0 ? options_.proj_size : hidden_size;
+  for (size_t i = 0; i < state.size(); ++i) {
+    const Shape shape = {options_.num_layers * directions(), batch, i == 0 ? out : hidden_size};
+    if (!state[i].defined()) state[i] = zero_state(shape, x);
+    check(state[i].shape() == shape, "{}: the state has the wrong shape; got {}, want {}", kind(),
+          state[i].shape(), shape);
   }
   return state;
 }
 
-Tensor Recurrent::run_direction(const Tensor& x, State& state, const RecurrentWeights& weights,
-                                bool reverse) {
-  const std::vector<Tensor> gates = unbind(linear(x, weights.of_input, weights.input_bias), 0);
-  std::vector<Tensor> outputs(gates.size());
-  for (size_t i = 0; i < gates.size(); ++i) {
-    const size_t t = reverse ? gates.size() - 1 - i : i;
-    state = step(gates[t], state, weights);
-    outputs[t] = state[0];
-  }
-  return stack(outputs, 0);
-}
-
 Recurrent::Result Recurrent::run_layers(const Tensor& x, const State& initial,
-                                        const std::vector<RecurrentWeights>& weights) {
+                                        const std::vector<RecurrentWeights>& weights,
+                                        const Tensor& given_lengths) {
+  const Lengths lengths(kind().c_str(), given_lengths, x.size(0), x.size(1), x.device());
   Tensor y = x;
-  std::vector<State> last(states_);
+  std::vector<State> last(formula_.states);
   for (int64_t layer = 0; layer < options_.num_layers; ++layer) {
     std::vector<Tensor> passes;
     for (int64_t direction = 0; direction < directions(); ++direction) {
       const int64_t i = layer * directions() + direction;
       State state;
       for (const Tensor& of_all : initial) state.push_back(select(of_all, 0, i));
-      passes.push_back(run_direction(y, state, weights[static_cast<size_t>(i)], direction == 1));
-      for (size_t s = 0; s < states_; ++s) last[s].push_back(state[s]);
+      passes.push_back(run_direction(formula_, y, state, weights[static_cast<size_t>(i)],
+                                     direction == 1, lengths));
+      for (size_t s = 0; s < last.size(); ++s) last[s].push_back(state[s]);
     }
     y = passes.size() == 1 ? passes[0] : cat(passes, 2);
     if (layer + 1 < options_.num_layers) y = dropout(y, options_.dropout, training());
@@ -127,7 +173,7 @@ Recurrent::Result Recurrent::run_layers(const Tensor& x, const State& initial,
   return result;
 }
 
-Recurrent::Result Recurrent::run(const Tensor& given, State initial) {
+Recurrent::Result Recurrent::run(const Tensor& given, State initial, const Tensor& lengths) {
   arguments::floating(kind().c_str(), "x", given);
   const bool batched = given.ndim() == 3;
   check((batched || given.ndim() == 2) && given.size(-1) == input_size,
@@ -140,11 +186,10 @@ Recurrent::Result Recurrent::run(const Tensor& given, State initial) {
   if (!batched)
     for (Tensor& s : initial)
       if (s.defined()) s = unsqueeze(s, 1);
-  const Shape shape = {options_.num_layers * directions(), x.size(1), hidden_size};
-  initial = checked_state(initial, shape, x);
+  initial = checked_state(initial, x.size(1), x);
   std::vector<RecurrentWeights> weights = weights_;
-  cast_all(op_, x, initial, weights);
-  Result result = run_layers(x, initial, weights);
+  cast_all(formula_.layer_op, x, initial, weights);
+  Result result = run_layers(x, initial, weights, lengths);
   if (turned) result.output = transpose(result.output, 0, 1);
   if (batched) return result;
   result.output = squeeze(result.output, 1);
@@ -152,65 +197,69 @@ Recurrent::Result Recurrent::run(const Tensor& given, State initial) {
   return result;
 }
 
-LSTM::Output LSTM::operator()(const Tensor& x, const LSTMState& state) {
-  const Result result = run(x, {state.h, state.c});
+LSTM::LSTM(int64_t in, int64_t hidden, const RecurrentOptions& options)
+    : Recurrent("LSTM", lstm_formula, in, hidden, options) {}
+LSTM::Output LSTM::operator()(const Tensor& x, const LSTMState& state, const Tensor& lengths) {
+  const Result result = run(x, {state.h, state.c}, lengths);
   return {result.output, {result.state[0], result.state[1]}};
 }
 
-Recurrent::State LSTM::step(const Tensor& gates, const State& state,
-                            const RecurrentWeights& weights) {
-  const LSTMState next = lstm_step(gates, {state[0], state[1]}, weights);
-  return {next.h, next.c};
-}
-
-GRU::Output GRU::operator()(const Tensor& x, const Tensor& h) {
-  const Result result = run(x, {h});
+HiddenRecurrent::Output HiddenRecurrent::operator()(const Tensor& x, const Tensor& h,
+                                                    const Tensor& lengths) {
+  const Result result = run(x, {h}, lengths);
   return {result.output, result.state[0]};
 }
+GRU::GRU(int64_t in, int64_t hidden, const RecurrentOptions& options)
+    : HiddenRecurrent("GRU", gru_formula, in, hidden, options) {}
+RNN::RNN(int64_t in, int64_t hidden, const RecurrentOptions& options)
+    : HiddenRecurrent("RNN", rnn_formula("RNN", options.nonlinearity), in, hidden, options) {}
 
-Recurrent::State GRU::step(const Tensor& gates, const State& state,
-                           const RecurrentWeights& weights) {
-  const Tensor& h = state[0];
-  const auto of_x = chunk(gates, 3, -1);
-  const auto of_h = chunk(linear(h, weights.of_hidden, weights.hidden_bias), 3, -1);
-  const Tensor reset = sigmoid(of_x[0] + of_h[0]), kept = sigmoid(of_x[1] + of_h[1]);
-  const Tensor fresh = tanh(of_x[2] + reset * of_h[2]);
-  return {fresh + kept * (h - fresh)};
-}
-
-LSTMCell::LSTMCell(int64_t in, int64_t hidden, bool bias)
-    : Module("LSTMCell"),
-      weights_{add_parameter("weight_ih", empty({4 * hidden, in})),
-               add_parameter("weight_hh", empty({4 * hidden, hidden})),
-               add_parameter("bias_ih", bias ? empty({4 * hidden}) : Tensor()),
-               add_parameter("bias_hh", bias ? empty({4 * hidden}) : Tensor())} {
-  check_layer_sizes("LSTMCell", in, hidden);
+RecurrentCell::RecurrentCell(const char* kind, const RecurrentFormula& formula, int64_t in,
+                             int64_t hidden, bool bias)
+    : Module(kind),
+      formula_(formula),
+      weights_{add_parameter("weight_ih", empty({formula.gates * hidden, in})),
+               add_parameter("weight_hh", empty({formula.gates * hidden, hidden})),
+               add_parameter("bias_ih", bias ? empty({formula.gates * hidden}) : Tensor()),
+               add_parameter("bias_hh", bias ? empty({formula.gates * hidden}) : Tensor()),
+               {}} {
+  check_layer_sizes(kind, in, hidden);
   init_weights(weights_, hidden);
 }
 
-std::string LSTMCell::options() const {
+std::string RecurrentCell::options() const {
   return fmt::format("{}, {}, bias={}", weights_.of_input.size(1), weights_.of_hidden.size(1),
                      weights_.input_bias.defined());
 }
 
-LSTMState LSTMCell::operator()(const Tensor& given, const LSTMState& state) {
-  arguments::floating("LSTMCell", "x", given);
+std::vector<Tensor> RecurrentCell::run(const Tensor& given, std::vector<Tensor> state) {
+  arguments::floating(kind().c_str(), "x", given);
   check((given.ndim() == 1 || given.ndim() == 2) && given.size(-1) == weights_.of_input.size(1),
-        "LSTMCell: x has the wrong shape; got {}, want (batch, {}) or ({})", given.shape(),
+        "{}: x has the wrong shape; got {}, want (batch, {}) or ({})", kind(), given.shape(),
         weights_.of_input.size(1), weights_.of_input.size(1));
   Shape shape = given.shape();
   shape[shape.ndim() - 1] = weights_.of_hidden.size(1);
-  std::vector<Tensor> both = {state.h, state.c};
-  for (Tensor& s : both) {
+  state.resize(formula_.states);
+  for (Tensor& s : state) {
     if (!s.defined()) s = zero_state(shape, given);
-    check(s.shape() == shape, "LSTMCell: the state has the wrong shape; got {}, want {}", s.shape(),
-          shape);
+    check(s.shape() == shape, "{}: the state has the wrong shape; got {}, want {}", kind(),
+          s.shape(), shape);
   }
   Tensor x = given;
   std::vector<RecurrentWeights> weights = {weights_};
-  cast_all(Op::lstm_cell, x, both, weights);
-  const Tensor gates = linear(x, weights[0].of_input, weights[0].input_bias);
-  return lstm_step(gates, {both[0], both[1]}, weights[0]);
+  cast_all(formula_.cell_op, x, state, weights);
+  return formula_.step(linear(x, weights[0].of_input, weights[0].input_bias), state, weights[0]);
 }
+
+LSTMCell::LSTMCell(int64_t in, int64_t hidden, bool bias)
+    : RecurrentCell("LSTMCell", lstm_formula, in, hidden, bias) {}
+LSTMState LSTMCell::operator()(const Tensor& x, const LSTMState& state) {
+  const std::vector<Tensor> next = run(x, {state.h, state.c});
+  return {next[0], next[1]};
+}
+GRUCell::GRUCell(int64_t in, int64_t hidden, bool bias)
+    : RecurrentCell("GRUCell", gru_formula, in, hidden, bias) {}
+RNNCell::RNNCell(int64_t in, int64_t hidden, bool bias, const std::string& nonlinearity)
+    : RecurrentCell("RNNCell", rnn_formula("RNNCell", nonlinearity), in, hidden, bias) {}
 
 }  // namespace booster
