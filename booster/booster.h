@@ -130,8 +130,8 @@ class Booster {
   //   auto [net, opt, loss_fn, data] = booster.boost(model, optimizer, criterion, loader);
   template <class... Parts>
   requires(sizeof...(Parts) == 2 || (sizeof...(Parts) == 1 && (!IsCriterion<Parts> && ...)))
-  BoostedParts<Parts...> boost(const Model& model, const Optimizer& optimizer,
-                               const Parts&... parts) {
+      BoostedParts<Parts...> boost(const Model& model, const Optimizer& optimizer,
+                                   const Parts&... parts) {
     BoostedPair pair = boost(model, optimizer);
     return {pair.model, pair.optimizer, boosted_part(pair, BoostedPart<Parts>(parts))...};
   }

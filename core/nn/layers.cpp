@@ -84,8 +84,8 @@ Conv2d::Conv2d(int64_t in, int64_t out, Size2d kernel, Conv2dOptions o)
                                    .groups = o.groups}))) {}
 
 ConvTranspose2d::ConvTranspose2d(int64_t in, int64_t out, Size2d kernel, ConvTranspose2dOptions o)
-    : Convolution("ConvTranspose2d", filter_of(in, out, o.groups, {kernel.height, kernel.width}), in,
-                  out, o.groups, o.bias, kernel_text(kernel, o.stride, o.padding),
+    : Convolution("ConvTranspose2d", filter_of(in, out, o.groups, {kernel.height, kernel.width}),
+                  in, out, o.groups, o.bias, kernel_text(kernel, o.stride, o.padding),
                   FUNCTION(conv_transpose2d(x, weight, bias,
                                             {.stride = o.stride,
                                              .padding = o.padding,
@@ -94,15 +94,16 @@ ConvTranspose2d::ConvTranspose2d(int64_t in, int64_t out, Size2d kernel, ConvTra
                                              .groups = o.groups}))) {}
 
 Conv3d::Conv3d(int64_t in, int64_t out, Size3d kernel, Conv3dOptions o, bool with_bias)
-    : Convolution("Conv3d", filter_of(out, in, o.groups, {kernel.depth, kernel.height, kernel.width}),
-                  in, out, o.groups, with_bias, kernel_text(kernel, o.stride, o.padding),
+    : Convolution("Conv3d",
+                  filter_of(out, in, o.groups, {kernel.depth, kernel.height, kernel.width}), in,
+                  out, o.groups, with_bias, kernel_text(kernel, o.stride, o.padding),
                   FUNCTION(conv3d(x, weight, bias, o))) {}
 
 ConvTranspose3d::ConvTranspose3d(int64_t in, int64_t out, Size3d kernel, Conv3dOptions o,
                                  Size3d output_padding, bool with_bias)
     : Convolution("ConvTranspose3d",
-                  filter_of(in, out, o.groups, {kernel.depth, kernel.height, kernel.width}), in, out,
-                  o.groups, with_bias, kernel_text(kernel, o.stride, o.padding),
+                  filter_of(in, out, o.groups, {kernel.depth, kernel.height, kernel.width}), in,
+                  out, o.groups, with_bias, kernel_text(kernel, o.stride, o.padding),
                   FUNCTION(conv_transpose3d(x, weight, bias, o, output_padding))) {}
 
 #undef FUNCTION

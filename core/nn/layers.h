@@ -117,8 +117,7 @@ struct Embedding : Module {
   std::optional<int64_t> padding_index_;
 };
 
-// Drops elements (Dropout), channels (Dropout2d) or samples (DropPath) with probability p in
-// training.
+// Drops elements with probability p in training. Below: channels (Dropout2d), samples (DropPath).
 struct Dropout : Module {
   explicit Dropout(double p = 0.5);
   std::string options() const override;
@@ -128,11 +127,6 @@ struct Dropout : Module {
  private:
   Tensor forward(const Tensor& x) override { return dropout(x, p, training()); }
 };
-// clang-format off
-struct Dropout2d : FunctionLayer { explicit Dropout2d(double p = 0.5); };
-struct DropPath : FunctionLayer { explicit DropPath(double p = 0); };
-// clang-format on
-
 struct GELU : Module {
   explicit GELU(GeluForm form = GeluForm::erf) : Module("GELU"), form(form) {}
   std::string options() const override;
@@ -195,6 +189,8 @@ struct Softshrink : FunctionLayer { explicit Softshrink(double lambda = 0.5); };
 struct Hardtanh : FunctionLayer { explicit Hardtanh(double low = -1, double high = 1); };
 struct RReLU : FunctionLayer { explicit RReLU(double low = 1.0 / 8, double high = 1.0 / 3); };
 struct Softplus : FunctionLayer { explicit Softplus(double beta = 1, double limit = 20); };
+struct Dropout2d : FunctionLayer { explicit Dropout2d(double p = 0.5); };
+struct DropPath : FunctionLayer { explicit DropPath(double p = 0); };
 struct AlphaDropout : FunctionLayer { explicit AlphaDropout(double p = 0.5); };
 struct FeatureAlphaDropout : FunctionLayer { explicit FeatureAlphaDropout(double p = 0.5); };
 struct ChannelShuffle : FunctionLayer { explicit ChannelShuffle(int64_t groups); };

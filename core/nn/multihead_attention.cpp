@@ -72,10 +72,10 @@ MultiheadAttention::MultiheadAttention(int64_t features, int64_t heads,
                                        MultiheadAttentionOptions options)
     : Module("MultiheadAttention"),
       heads(heads),
-      in_proj_weight(add_parameter(
-          "in_proj_weight",
-          options.kdim || options.vdim ? Tensor() : empty({3 * features, features}),
-          Role::linear_weight)),
+      in_proj_weight(
+          add_parameter("in_proj_weight",
+                        options.kdim || options.vdim ? Tensor() : empty({3 * features, features}),
+                        Role::linear_weight)),
       q_proj_weight(add_parameter("q_proj_weight",
                                   in_proj_weight.defined() ? Tensor() : empty({features, features}),
                                   Role::linear_weight)),
@@ -103,28 +103,32 @@ std::string MultiheadAttention::options() const {
                      options_.batch_first);
 }
 
+namespace {
+
 // Returns third 0, 1 or 2 of the input projection of x (batch, tokens, features), split into heads:
 // (batch, heads, tokens, head size).
-Tensor MultiheadAttention::projected(const Tensor& x, int third) const {
-  const int64_t features = out_proj.weight.size(1);
-  const Tensor whole[] = {q_proj_weight, k_proj_weight, v_proj_weight};
-  const Tensor weight = in_proj_weight.defined()
-                            ? narrow(in_proj_weight, 0, third * features, features)
-                            : whole[third];
-  const Tensor bias =
-      in_proj_bias.defined() ? narrow(in_proj_bias, 0, third * features, features) : Tensor();
-  const Tensor y = linear(x, weight, bias);
-  return transpose(reshape(y, {x.size(0), x.size(1), heads, features / heads}), 1, 2);
+Tensor projected(const MultiheadAttention& layer, const Tensor& x, int third) {
+  const int64_t features = layer.out_proj.weight.size(1);
+  const Tensor whole[] = {layer.q_proj_weight, layer.k_proj_weight, layer.v_proj_weight};
+  const auto part = [&](const Tensor& all) {
+    return all.defined() ? narrow(all, 0, third * features, features) : all;
+  };
+  const bool joint = layer.in_proj_weight.defined();
+  const Tensor y =
+      linear(x, joint ? part(layer.in_proj_weight) : whole[third], part(layer.in_proj_bias));
+  return transpose(reshape(y, {x.size(0), x.size(1), layer.heads, features / layer.heads}), 1, 2);
 }
+
+}  // namespace
 
 Tensor MultiheadAttention::forward(const Tensor& x) {
   if (!in_proj_weight.defined() || x.ndim() != 3) return (*this)(x, x, x).output;
   const Tensor rows = options_.batch_first ? x : transpose(x, 0, 1);
   const Tensor qkv = linear(rows, in_proj_weight, in_proj_bias);
   const Shape split = {rows.size(0), rows.size(1), 3, heads, in_proj_weight.size(1) / heads};
-  const Tensor y = attention_packed(
-      reshape(qkv, split),
-      {.dropout = training() ? options_.dropout : 0, .causal = options_.causal});
+  const Tensor y =
+      attention_packed(reshape(qkv, split),
+                       {.dropout = training() ? options_.dropout : 0, .causal = options_.causal});
   const Tensor out = out_proj(y);
   return options_.batch_first ? out : transpose(out, 0, 1);
 }
@@ -142,8 +146,8 @@ MultiheadAttention::Output MultiheadAttention::operator()(const Tensor& query, c
   const auto rows = [&](const Tensor& x) {
     return turns ? transpose(x, 0, 1) : batched ? x : unsqueeze(x, 0);
   };
-  const Tensor q = projected(rows(query), 0), k = projected(rows(key), 1),
-               v = projected(rows(value), 2);
+  const Tensor q = projected(*this, rows(query), 0), k = projected(*this, rows(key), 1),
+               v = projected(*this, rows(value), 2);
   AttentionMasks all = masks;
   if (!batched && all.key_padding.defined()) all.key_padding = unsqueeze(all.key_padding, 0);
   const Tensor mask = joined_masks(all, {q.size(0), heads, q.size(2), k.size(2)}, q.dtype());

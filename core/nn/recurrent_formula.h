@@ -9,6 +9,11 @@
 
 namespace booster {
 
+// The weights of one layer in one direction; biases and the projection may be undefined.
+struct RecurrentWeights {
+  Tensor of_input, of_hidden, input_bias, hidden_bias, projection;
+};
+
 struct RecurrentFormula {
   using State = std::vector<Tensor>;
   Op layer_op, cell_op;  // their names for policies

@@ -29,56 +29,50 @@ struct RecurrentOptions {
   std::string nonlinearity = "tanh";  // RNN: or relu
 };
 
-// The weights of one layer in one direction; biases and the projection may be undefined.
-struct RecurrentWeights {
-  Tensor of_input, of_hidden, input_bias, hidden_bias, projection;
-};
-
 struct RecurrentFormula;  // core/nn/recurrent_formula.h
+struct RecurrentWeights;
 
-// Base of RNN, LSTM and GRU: (steps, batch, in) to (steps, batch, hidden), or (steps, in) without a
-// batch.
+// Base of RNN, LSTM and GRU: (steps, batch, in) to (steps, batch, hidden).
 class Recurrent : public Module {
  public:
   using Options = RecurrentOptions;
   std::string options() const override;
   const int64_t input_size, hidden_size;
+  struct Output {
+    Tensor output, h;  // h: (layers times directions, batch, hidden)
+  };
+  using Module::operator();
+  // Runs without the module's hooks and recomputation. Undefined states are zeros.
+  Output operator()(const Tensor& x, const Tensor& h, const Tensor& lengths = {});
 
  protected:
-  // State that a cell passes from step to step, (batch, hidden) each; the hidden values come first.
-  using State = std::vector<Tensor>;
-
   Recurrent(const char* kind, const RecurrentFormula& formula, int64_t in, int64_t hidden,
             const RecurrentOptions& options);
-  struct Result {
-    Tensor output;
-    State state;  // (layers times directions, batch, hidden) each
-  };
-  // Runs all layers. Undefined states are zeros. The layer's calls with a state run without the
-  // module's hooks and recomputation.
-  Result run(const Tensor& x, State initial, const Tensor& lengths = {});
+  // Returns the output, then the last states.
+  std::vector<Tensor> run(const Tensor& x, std::vector<Tensor> states, const Tensor& lengths = {});
 
  private:
-  Tensor forward(const Tensor& x) override { return run(x, {}).output; }
-  Result run_layers(const Tensor& x, const State& initial,
-                    const std::vector<RecurrentWeights>& weights, const Tensor& lengths);
-  State checked_state(const State& given, int64_t batch, const Tensor& x) const;
-  int64_t directions() const { return options_.bidirectional ? 2 : 1; }
-
+  Tensor forward(const Tensor& x) override { return run(x, {})[0]; }
   const RecurrentFormula& formula_;
-  std::vector<RecurrentWeights> weights_;  // by layer, then direction
+  std::shared_ptr<std::vector<RecurrentWeights>> weights_;  // by layer, then direction
   RecurrentOptions options_;
 };
 
+// With r, z and n: h' = (1 - z) n + z h, n = tanh(x W_in^T + b_in + r (h W_hn^T + b_hn)).
+struct GRU : Recurrent {
+  GRU(int64_t in, int64_t hidden, const RecurrentOptions& options = {});
+};
+// h' = tanh(x W_ih^T + b_ih + h W_hh^T + b_hh), or relu of it
+struct RNN : Recurrent {
+  RNN(int64_t in, int64_t hidden, const RecurrentOptions& options = {});
+};
 struct LSTMState {
   Tensor h, c;  // (layers times directions, batch, hidden); undefined: zeros
 };
-
 // With i, f, g, o from x W_ih^T + b_ih + h W_hh^T + b_hh:
 //   c' = sigmoid(f) c + sigmoid(i) tanh(g)
 //   h' = sigmoid(o) tanh(c'), times the projection if there is one
-class LSTM : public Recurrent {
- public:
+struct LSTM : Recurrent {
   LSTM(int64_t in, int64_t hidden, const RecurrentOptions& options = {});
   struct Output {
     Tensor output;
@@ -86,29 +80,6 @@ class LSTM : public Recurrent {
   };
   using Module::operator();
   Output operator()(const Tensor& x, const LSTMState& state, const Tensor& lengths = {});
-};
-
-// Base of the layers whose state is h alone.
-class HiddenRecurrent : public Recurrent {
- public:
-  struct Output {
-    Tensor output, h;
-  };
-  using Module::operator();
-  Output operator()(const Tensor& x, const Tensor& h, const Tensor& lengths = {});
-
- protected:
-  using Recurrent::Recurrent;
-};
-
-// As LSTM, with r, z and n: h' = (1 - z) n + z h, n = tanh(x W_in^T + b_in + r (h W_hn^T + b_hn)).
-struct GRU : HiddenRecurrent {
-  GRU(int64_t in, int64_t hidden, const RecurrentOptions& options = {});
-};
-
-// h' = tanh(x W_ih^T + b_ih + h W_hh^T + b_hh), or relu of it
-struct RNN : HiddenRecurrent {
-  RNN(int64_t in, int64_t hidden, const RecurrentOptions& options = {});
 };
 
 // Base of the cells, which run one step: (batch, in) or (in) to h of the same form. Parameters
@@ -127,7 +98,7 @@ class RecurrentCell : public Module {
  private:
   Tensor forward(const Tensor& x) override { return run(x, {})[0]; }
   const RecurrentFormula& formula_;
-  RecurrentWeights weights_;
+  std::shared_ptr<RecurrentWeights> weights_;
 };
 struct LSTMCell : RecurrentCell {
   LSTMCell(int64_t in, int64_t hidden, bool bias = true);
@@ -177,7 +148,6 @@ class MultiheadAttention : public Module {
 
  private:
   Tensor forward(const Tensor& x) override;
-  Tensor projected(const Tensor& x, int third) const;
   MultiheadAttentionOptions options_;
 };
 
@@ -239,10 +209,6 @@ struct TransformerDecoder : DecoderPart {
   TransformerDecoder(int64_t features, int64_t heads, int64_t layers,
                      const TransformerOptions& options = {}, bool norm = false);
 };
-// Masks of a Transformer's three attentions.
-struct TransformerMasks {
-  AttentionMasks source = {}, target = {}, memory = {};
-};
 // `encoder` of the source, then `decoder` of the target and the result. forward_named takes
 // "source" and "target", and lets target i see targets 0 ... i.
 class Transformer : public Module {
@@ -250,7 +216,8 @@ class Transformer : public Module {
   Transformer(int64_t features = 512, int64_t heads = 8, int64_t encoder_layers = 6,
               int64_t decoder_layers = 6, const TransformerOptions& options = {});
   using Module::operator();
-  Tensor operator()(const Tensor& source, const Tensor& target, const TransformerMasks& masks);
+  Tensor operator()(const Tensor& source, const Tensor& target, const AttentionMasks& source_masks,
+                    const AttentionMasks& target_masks, const AttentionMasks& memory_masks = {});
   TransformerEncoder& encoder;
   TransformerDecoder& decoder;
 

@@ -61,8 +61,8 @@ Tensor run_layer(const LayerParts& layer, Tensor x, const AttentionMasks& masks,
     });
   add_part([&](const Tensor& z) {
     const Tensor wide = layer.linear1(z);
-    return layer.linear2(dropout(o.activation == "relu" ? relu(wide) : gelu(wide), o.dropout,
-                                 training));
+    return layer.linear2(
+        dropout(o.activation == "relu" ? relu(wide) : gelu(wide), o.dropout, training));
   });
   return x;
 }
@@ -96,8 +96,8 @@ namespace {
 
 // Adds layers to a list, and returns them.
 template <class Layer>
-std::vector<Layer*> append_layers(ModuleList& list, int64_t features, int64_t heads,
-                                  int64_t count, const TransformerOptions& o) {
+std::vector<Layer*> append_layers(ModuleList& list, int64_t features, int64_t heads, int64_t count,
+                                  const TransformerOptions& o) {
   std::vector<Layer*> layers;
   for (int64_t i = 0; i < count; ++i) {
     const auto layer = std::make_shared<Layer>(features, heads, o);
@@ -146,12 +146,14 @@ Transformer::Transformer(int64_t features, int64_t heads, int64_t encoder_layers
 }
 
 Tensor Transformer::operator()(const Tensor& source, const Tensor& target,
-                               const TransformerMasks& masks) {
-  return decoder(target, encoder(source, masks.source), masks.target, masks.memory);
+                               const AttentionMasks& source_masks,
+                               const AttentionMasks& target_masks,
+                               const AttentionMasks& memory_masks) {
+  return decoder(target, encoder(source, source_masks), target_masks, memory_masks);
 }
 
 Tensors Transformer::forward_named(const Tensors& x) {
-  return (*this)(x["source"], x["target"], {.target = {.causal = true}});
+  return (*this)(x["source"], x["target"], {}, {.causal = true});
 }
 
 }  // namespace booster

@@ -93,8 +93,7 @@ std::vector<Tensor> Optimizer::Body::gradients() const {
   std::vector<Tensor> gradients;
   for (const auto& group : groups)
     for (const auto& p : group.parameters)
-      if (p.owned().size() > 0 && p.tensor.grad().defined())
-        gradients.push_back(p.gradient());
+      if (p.owned().size() > 0 && p.tensor.grad().defined()) gradients.push_back(p.gradient());
   return gradients;
 }
 

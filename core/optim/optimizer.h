@@ -211,8 +211,8 @@ class Optimizer {
 
   // --- parameters
   const char* name() const;
-  // Returns true if steps compute with whole parameters (Adafactor, Muon), so that ranks must not
-  // share one's elements; and if a step is a whole minimization (LBFGS).
+  // Returns true if ranks must not share a parameter's elements, because steps compute with whole
+  // parameters (Adafactor, Muon); and if a step is a whole minimization (LBFGS).
   bool needs_whole_parameters() const;
   bool minimizes() const;
   Device device() const;

@@ -115,8 +115,8 @@ OptimizedParameter loaded(const OptimizedParameter& now, Reader& reader, const U
     const Tensor saved = rule.needs_whole_parameters() ? reader.whole(now, kinds[i], dtype)
                                                        : reader.tensor(now, kinds[i].name, dtype);
     check(saved.defined() == (steps > 0),
-          "load_state_dict: {} of parameter {} after {} steps; got {}", kinds[i].name,
-          now.name, steps, saved.defined() ? "a tensor, want none" : "nothing, want a tensor");
+          "load_state_dict: {} of parameter {} after {} steps; got {}", kinds[i].name, now.name,
+          steps, saved.defined() ? "a tensor, want none" : "nothing, want a tensor");
     if (saved.defined()) next.state[i] = untracked::to(saved, now.home());
     set_memory_tag(next.state[i], MemoryTag::optimizer_state);
   }
@@ -171,7 +171,8 @@ OptimizerState Optimizer::state_dict() const {
       const auto kinds = body_->rule->states(group.options, p.tensor.shape());
       const int64_t taken = state.steps[p.name] = p.steps.taken();
       for (size_t i = 0; i < kinds.size(); ++i)
-        if (taken > 0 && p.state[i].defined()) state.tensors[p.name + "." + kinds[i].name] = p.state[i];
+        if (taken > 0 && p.state[i].defined())
+          state.tensors[p.name + "." + kinds[i].name] = p.state[i];
       if (p.master.defined()) state.tensors[p.name + "." + master_name] = p.master;
       if (p.compensation.defined())
         state.tensors[p.name + "." + compensation_name] = p.compensation;
@@ -281,9 +282,8 @@ std::function<void()> Optimizer::prepare_load(const OptimizerState& state) {
   std::vector<int64_t> group_steps;
   for (const auto& group : state.groups) group_steps.push_back(group.step);
   return [this_body = body_, next = std::make_shared<std::vector<Body::Group>>(std::move(next)),
-          group_steps, steps = state.steps] {
-    put_in_force(*this_body, std::move(*next), group_steps, steps);
-  };
+          group_steps,
+          steps = state.steps] { put_in_force(*this_body, std::move(*next), group_steps, steps); };
 }
 
 }  // namespace booster

@@ -52,7 +52,6 @@ struct AdamWOptions {
 struct AdamW : Optimizer { explicit AdamW(ParameterGroups, const AdamWOptions& = {}); };
 
 // --- RMSprop (Hinton; centered: Graves, arXiv:1308.0850), by the formulas of torch.optim.RMSprop:
-//
 //   g += weight_decay * p
 //   v = alpha * v + (1 - alpha) * g^2
 //   a = alpha * a + (1 - alpha) * g, v' = v - a^2 if centered, else v' = v
@@ -217,8 +216,7 @@ struct ParameterAverageOptions {
   // In step t, counted from 1 after update_after_step, the decay is at most
   // 1 - (1 + t / warmup_gamma)^-warmup_power.
   bool warmup = false;
-  double warmup_gamma = 1;
-  double warmup_power = 2.0 / 3;
+  double warmup_gamma = 1, warmup_power = 2.0 / 3;
   double min_decay = 0;           // lower bound in the warm-up
   int64_t update_after_step = 0;  // up to this step the average equals the parameters
 };

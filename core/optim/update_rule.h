@@ -39,8 +39,8 @@ struct GroupStep {
   kernels::OptimizerSlots slots = {};
   const kernels::StepNumbers* numbers = nullptr;  // of `options`
   kernels::StepControl control = {};
-  const double* grad_norm = nullptr;  // of all gradients, if max_grad_norm is not 0
-  double* squares = nullptr;          // two numbers per slot, if the rule sums_squares
+  const double* grad_norm = nullptr;      // of all gradients, if max_grad_norm is not 0
+  double* squares = nullptr;              // two numbers per slot, if the rule sums_squares
   std::vector<StepTensors> tensors = {};  // of the slots, if the rule needs whole parameters
 };
 

@@ -66,8 +66,8 @@ double final_loss(Precision& precision) {
 
 TEST_CASE("projections of attention run in 8 bits, also one third at a time") {
   manual_seed(5);
-  auto attention = std::make_shared<MultiheadAttention>(
-      32, 2, MultiheadAttentionOptions{.batch_first = true});
+  auto attention =
+      std::make_shared<MultiheadAttention>(32, 2, MultiheadAttentionOptions{.batch_first = true});
   Trial t = trial(Model(attention), {.scaling = "current"});
   CHECK(t.precision.layers() == std::vector<std::string>{"in_proj", "out_proj"});
   CHECK(t.precision.notes().empty());

@@ -29,9 +29,7 @@ Tensor hides(const Shape& shape, uint32_t seed) {
   return greater(untracked::cast(from_vector(mask, shape), DType::i64), 0);
 }
 
-Tensor padding_as_numbers() {
-  return untracked::cast(hides({2, 5}, 70), DType::f64) * -2.0;
-}
+Tensor padding_as_numbers() { return untracked::cast(hides({2, 5}, 70), DType::f64) * -2.0; }
 
 AttentionMasks on_device(AttentionMasks masks, Device device) {
   for (Tensor* mask : {&masks.key_padding, &masks.attention})
@@ -54,11 +52,11 @@ LayerCase attends(MultiheadAttentionOptions options, AttentionMasks masks, bool 
 
 const TransformerOptions small_layer = {.dim_feedforward = 7, .dropout = 0.3};
 const TransformerOptions norm_first_layer = {.dim_feedforward = 7,
-                                  .dropout = 0.3,
-                                  .activation = "gelu",
-                                  .layer_norm_eps = 1e-3,
-                                  .batch_first = true,
-                                  .norm_first = true};
+                                             .dropout = 0.3,
+                                             .activation = "gelu",
+                                             .layer_norm_eps = 1e-3,
+                                             .batch_first = true,
+                                             .norm_first = true};
 TransformerOptions without_bias() {
   TransformerOptions options = small_layer;
   options.bias = false;
@@ -153,8 +151,7 @@ void check_attention_layers(Device device) {
       for (const auto& [parameter, p] : layer.parameters()) {
         CAPTURE_PART(parameter);
         REQUIRE(one["grads"].contains(parameter));
-        CHECK(largest_error(p.grad().to_vector<double>(), one["grads"][parameter]) <
-              3 * tolerance);
+        CHECK(largest_error(p.grad().to_vector<double>(), one["grads"][parameter]) < 3 * tolerance);
       }
     }
 }

@@ -200,9 +200,10 @@ TEST_CASE("transposed convolutions have PyTorch's names, shapes and functions") 
   ConvTranspose1d line(4, 6, 3, {.stride = 2, .padding = 1, .groups = 2}, 1);
   CHECK(names_of(line.parameters()) == Names{"weight", "bias"});
   CHECK(line.weight.shape() == Shape{4, 3, 3});
-  CHECK(line(signal).to_vector<float>() ==
-        conv_transpose1d(signal, line.weight, line.bias, {.stride = 2, .padding = 1, .groups = 2}, 1)
-            .to_vector<float>());
+  CHECK(
+      line(signal).to_vector<float>() ==
+      conv_transpose1d(signal, line.weight, line.bias, {.stride = 2, .padding = 1, .groups = 2}, 1)
+          .to_vector<float>());
   ConvTranspose3d block(4, 6, {2, 3, 1}, {.stride = {2, 1, 3}, .groups = 2}, {1, 0, 2}, false);
   CHECK(names_of(block.parameters()) == Names{"weight"});
   CHECK(block.weight.shape() == Shape{4, 3, 2, 3, 1});

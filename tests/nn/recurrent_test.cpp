@@ -21,9 +21,7 @@ Tensor leaf(const Shape& shape, uint32_t seed, DType dtype, Device device) {
   return untracked::cast(hashed(shape, seed), dtype).to(device).requires_grad_();
 }
 
-bool has(const std::string& name, const char* part) {
-  return name.find(part) != std::string::npos;
-}
+bool has(const std::string& name, const char* part) { return name.find(part) != std::string::npos; }
 
 Model cell_of(const std::string& name) {
   const bool bias = !has(name, "one");
@@ -45,7 +43,7 @@ Model layer_of(const std::string& name, DType dtype, Device device) {
     options.bias = false;
     options.batch_first = true;
   }
-  Model layer = has(name, "cell")           ? cell_of(name)
+  Model layer = has(name, "cell")          ? cell_of(name)
                 : name.starts_with("lstm") ? Model(LSTM(3, 4, options))
                 : name.starts_with("gru")  ? Model(GRU(3, 4, options))
                                            : Model(RNN(3, 4, options));
@@ -73,7 +71,7 @@ std::vector<Tensor> run(Module& layer, const Tensor& x, const std::vector<Tensor
   }
   if (auto* cell = dynamic_cast<GRUCell*>(&layer)) return std::vector(2, (*cell)(x, only));
   if (auto* cell = dynamic_cast<RNNCell*>(&layer)) return std::vector(2, (*cell)(x, only));
-  const auto [output, h] = dynamic_cast<HiddenRecurrent&>(layer)(x, only, lengths);
+  const auto [output, h] = dynamic_cast<Recurrent&>(layer)(x, only, lengths);
   return {output, h};
 }
 
@@ -260,8 +258,7 @@ TEST_CASE("sequences of drawn lengths give what each gives alone") {
       const Tensor rest = narrow(narrow(all[0], across, i, 1), along, length, steps - length);
       CHECK(apart(rest, zeros_like(rest)) == 0);
       CHECK(apart(narrow(narrow(all[0], across, i, 1), along, 0, length), one[0]) < 1e-14);
-      for (size_t s = 1; s < one.size(); ++s)
-        CHECK(apart(narrow(all[s], 1, i, 1), one[s]) < 1e-14);
+      for (size_t s = 1; s < one.size(); ++s) CHECK(apart(narrow(all[s], 1, i, 1), one[s]) < 1e-14);
       alone.push_back(sum(square(one[0])) + sum(one.back()));
     }
     const Tensor want = gradients(sum(stack(alone)), {x})[0];

@@ -150,10 +150,12 @@ TEST_CASE("LBFGS says what does not fit") {
   Problem problem;
   auto optimizer = LBFGS(problem.parameters());
   CHECK_THROWS_WITH_AS(optimizer.step(),
-                       doctest::Contains("got step() without a closure, want step(closure)"), Error);
+                       doctest::Contains("got step() without a closure, want step(closure)"),
+                       Error);
   CHECK_THROWS_WITH_AS(optimizer.add_group({{{"c", zeros({1}).requires_grad_()}}}),
                        doctest::Contains("it has one group of parameters"), Error);
   CHECK_THROWS_AS(LBFGS(problem.parameters(), {.max_iter = 0}), Error);
   CHECK_THROWS_WITH_AS(LBFGS(problem.parameters(), {.line_search_fn = "wolfe"}),
-                       "lbfgs: no such line_search_fn; got wolfe, want strong_wolfe or none", Error);
+                       "lbfgs: no such line_search_fn; got wolfe, want strong_wolfe or none",
+                       Error);
 }

@@ -3,7 +3,6 @@
 #include "core/optim/schedules/lr_scheduler.h"
 #include "tests/optim/golden.h"
 
-
 using namespace booster;
 using namespace booster::test;
 

@@ -57,7 +57,9 @@ FieldRow<Fields> gamma() {
 }
 
 LRSchedulerEntry constant() {
-  return {"constant", "the optimizer's learning rate throughout", {},
+  return {"constant",
+          "the optimizer's learning rate throughout",
+          {},
           [](const Optimizer& optimizer, const OptionValues&, int64_t) -> LRScheduler {
             return ConstantLR(optimizer);
           }};
@@ -176,8 +178,7 @@ LRSchedulerEntry cyclic() {
        field("mode", &Fields::mode, {"triangular", "triangular2", "exp_range"},
              "height of later cycles: the same, half each time, or times gamma each step"),
        field("gamma", &Fields::gamma, above(0), "factor of the height each step, in exp_range"),
-       field("cycle_momentum", &Fields::cycle_momentum,
-             "momentum moves in the opposite direction"),
+       field("cycle_momentum", &Fields::cycle_momentum, "momentum moves in the opposite direction"),
        field("base_momentum", &Fields::base_momentum, between(0, 1), "momentum at the top"),
        field("max_momentum", &Fields::max_momentum, between(0, 1), "momentum at the bottom")});
 }

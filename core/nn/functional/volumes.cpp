@@ -1,5 +1,5 @@
-// Convolutions, also transposed, and pools of signals (n, channels, length) and of volumes (n, channels, d, h, w),
-// made of those of images; and the largest values of adaptive windows.
+// Convolutions, also transposed, and pools of signals (n, channels, length) and of volumes (n,
+// channels, d, h, w), made of those of images; and the largest values of adaptive windows.
 #include "core/autograd/op_policy.h"
 #include "core/nn/arguments.h"
 #include "core/nn/functional.h"
@@ -133,10 +133,11 @@ Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bia
         weight.defined() ? weight.shape() : Shape{});
   const int64_t n = x.size(0), depth = x.size(2), step = o.stride.depth, cut = o.padding.depth;
   const int64_t more = output_padding.depth, dilation = o.dilation.depth;
-  check(step > 0 && dilation > 0 && cut >= 0 && more >= 0 && (more < step || more < dilation),
-        "conv_transpose3d: wrong window; got stride {}, dilation {}, padding {}, output_padding {}, "
-        "want positive numbers, and output_padding less than stride or dilation",
-        step, dilation, cut, more);
+  check(
+      step > 0 && dilation > 0 && cut >= 0 && more >= 0 && (more < step || more < dilation),
+      "conv_transpose3d: wrong window; got stride {}, dilation {}, padding {}, output_padding {}, "
+      "want positive numbers, and output_padding less than stride or dilation",
+      step, dilation, cut, more);
   const int64_t reach = (depth - 1) * step + 1;  // of one plane of the kernel
   const int64_t whole = reach + dilation * (weight.size(2) - 1) + more;
   check(whole > 2 * cut, "conv_transpose3d: padding removes the whole depth of {}; got {}", depth,
@@ -153,11 +154,11 @@ Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bia
                           .groups = o.groups});
     const int64_t c = part.size(1), h = part.size(2), w = part.size(3);
     const Tensor planes = reshape(part, {n, depth, 1, c, h, w});
-    const Tensor spread = reshape(pad(planes, {0, 0, 0, 0, 0, 0, 0, step - 1}),
-                                  {n, depth * step, c, h, w});
+    const Tensor spread =
+        reshape(pad(planes, {0, 0, 0, 0, 0, 0, 0, step - 1}), {n, depth * step, c, h, w});
     const int64_t before = k * dilation;
-    const Tensor placed = pad(narrow(spread, 1, 0, reach),
-                              {0, 0, 0, 0, 0, 0, before, whole - reach - before});
+    const Tensor placed =
+        pad(narrow(spread, 1, 0, reach), {0, 0, 0, 0, 0, 0, before, whole - reach - before});
     y = y.defined() ? y + placed : placed;
   }
   y = transpose(narrow(y, 1, cut, whole - 2 * cut), 1, 2);
@@ -222,8 +223,8 @@ Tensor max_unpool3d(const Tensor& x, const Tensor& index, Size3d size) {
         "max_unpool3d: the index has the wrong shape; got {}, want {}",
         index.defined() ? index.shape() : Shape{}, x.shape());
   const PolicyScope inside(nullptr);
-  const Tensor flat = zeros({x.size(0), x.size(1), size.depth * size.height * size.width},
-                            {x.dtype(), x.device()});
+  const Tensor flat =
+      zeros({x.size(0), x.size(1), size.depth * size.height * size.width}, {x.dtype(), x.device()});
   return unflatten(scatter(flat, 2, flatten(index, 2), flatten(x, 2)), 2,
                    {size.depth, size.height, size.width});
 }

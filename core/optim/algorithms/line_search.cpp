@@ -45,9 +45,7 @@ class Search {
   bool is_too_high(const LinePoint& x) const {
     return x.loss > start_.loss + decrease * x.t * start_.slope;
   }
-  bool is_flat(const LinePoint& x) const {
-    return std::abs(x.slope) <= -curvature * start_.slope;
-  }
+  bool is_flat(const LinePoint& x) const { return std::abs(x.slope) <= -curvature * start_.slope; }
   void keep(LinePoint a, LinePoint b) {
     if (a.loss > b.loss) std::swap(a, b);
     low_ = std::move(a);

@@ -44,12 +44,12 @@ void WholeRule::step(const GroupStep& group) const {
     const StepTensors& p = group.tensors[i];
     const DType dtype = p.value.dtype() == DType::f64 ? DType::f64 : DType::f32;
     const Tensor t = cast(p.steps, DType::f64) + 1.0;
-    const Update next = update(cast(p.value, dtype), true_gradient(p, group, dtype), p.state, t,
-                               group.options);
+    const Update next =
+        update(cast(p.value, dtype), true_gradient(p, group, dtype), p.state, t, group.options);
     for (size_t s = 0; s < max_states; ++s)
       if (next.state[s].defined())
-        Tensor(p.state[s]).copy_(taken.defined() ? where(taken, next.state[s], p.state[s])
-                                                 : next.state[s]);
+        Tensor(p.state[s])
+            .copy_(taken.defined() ? where(taken, next.state[s], p.state[s]) : next.state[s]);
     updates.push_back(contiguous(next.u));
     slots[i].grad = updates.back().data();
     slots[i].grad_dtype = dtype;

@@ -25,9 +25,8 @@ class RunningProduct {
 
 std::unique_ptr<Schedule> multiplicative(LRFactor factor) {
   const auto product = std::make_shared<RunningProduct>(std::move(factor));
-  return schedule("multiplicative", {}, [product](int64_t t, double base, int) {
-    return base * product->until(t);
-  });
+  return schedule("multiplicative", {},
+                  [product](int64_t t, double base, int) { return base * product->until(t); });
 }
 
 // A product of schedules, each of which gives a multiple of its base.

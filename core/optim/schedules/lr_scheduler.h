@@ -140,8 +140,7 @@ struct CosineAnnealingWarmupLR : LRScheduler {
 // end_lr + (base - end_lr) (1 - min(t, total_steps) / total_steps)^power. With end_lr 0 PyTorch's.
 struct PolynomialOptions {
   int64_t total_steps = 0;  // >= 1
-  double power = 1;
-  double end_lr = 0;
+  double power = 1, end_lr = 0;
 };
 struct PolynomialLR : LRScheduler { PolynomialLR(Optimizer, const PolynomialOptions&); };
 
@@ -175,8 +174,7 @@ struct ConstantLR : LRScheduler { explicit ConstantLR(Optimizer, const ConstantO
 
 // base (start_factor + (end_factor - start_factor) min(t, total_steps) / total_steps). PyTorch's.
 struct LinearLROptions {
-  double start_factor = 1.0 / 3;
-  double end_factor = 1;
+  double start_factor = 1.0 / 3, end_factor = 1;
   int64_t total_steps = 5;  // >= 1
 };
 struct LinearLR : LRScheduler { LinearLR(Optimizer, const LinearLROptions&); };
@@ -192,10 +190,8 @@ struct OneCycleOptions {
   double pct_start = 0.3;               // [0, 1]
   std::string anneal_strategy = "cos";  // or "linear"
   bool cycle_momentum = true;
-  double base_momentum = 0.85;
-  double max_momentum = 0.95;
-  double div_factor = 25;
-  double final_div_factor = 1e4;
+  double base_momentum = 0.85, max_momentum = 0.95;
+  double div_factor = 25, final_div_factor = 1e4;
   bool three_phase = false;
 };
 struct OneCycleLR : LRScheduler { OneCycleLR(Optimizer, const OneCycleOptions&); };
@@ -249,8 +245,7 @@ struct ReduceLROnPlateauOptions {
   double threshold = 1e-4;
   std::string threshold_mode = "rel";  // or "abs"
   int64_t cooldown = 0;
-  double min_lr = 0;
-  double eps = 1e-8;
+  double min_lr = 0, eps = 1e-8;
 };
 struct ReduceLROnPlateau : LRScheduler {
   explicit ReduceLROnPlateau(Optimizer optimizer, const ReduceLROnPlateauOptions& options = {});
@@ -297,10 +292,8 @@ struct CosineScheduleWithWarmup : LRScheduler {
 struct TimmCosineOptions {
   int64_t t_initial = 0;  // >= 1
   double lr_min = 0;
-  double cycle_mul = 1;  // >= 1
-  double cycle_decay = 1;
-  int64_t cycle_limit = 1;
-  int64_t warmup_t = 0;
+  double cycle_mul = 1, cycle_decay = 1;  // cycle_mul >= 1
+  int64_t cycle_limit = 1, warmup_t = 0;
   double warmup_lr_init = 0;
   bool warmup_prefix = false;
   double k_decay = 1;

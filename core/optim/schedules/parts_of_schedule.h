@@ -16,8 +16,8 @@ inline void check_parts(const char* schedule, const Optimizer& optimizer,
                         const std::vector<LRScheduler>& parts) {
   for (const LRScheduler& part : parts) {
     check(part.drives(optimizer), "{}: {} was made for another optimizer", schedule, part.name());
-    check(!part.schedule().wants_metric(),
-          "{}: {} cannot be a part, because it needs a metric", schedule, part.name());
+    check(!part.schedule().wants_metric(), "{}: {} cannot be a part, because it needs a metric",
+          schedule, part.name());
   }
 }
 
@@ -27,7 +27,8 @@ inline ScheduleSettings settings_of(const std::vector<LRScheduler>& parts) {
   for (size_t i = 0; i < parts.size(); ++i) {
     const Schedule& part = parts[i].schedule();
     all[std::to_string(i)] = part.name();
-    for (const auto& [option, value] : part.settings()) all[fmt::format("{}.{}", i, option)] = value;
+    for (const auto& [option, value] : part.settings())
+      all[fmt::format("{}.{}", i, option)] = value;
   }
   return all;
 }
