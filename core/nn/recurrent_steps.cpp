@@ -3,6 +3,7 @@
 // that pass from step to step.
 #include "core/nn/recurrent_steps.h"
 
+#include "core/autograd/composed_gradients.h"
 #include "core/autograd/functions.h"
 #include "core/autograd/op_recorder.h"
 #include "core/autograd/tape.h"
@@ -254,31 +255,6 @@ std::vector<Tensor> results_of(const Run& run, StepOrder order) {
   std::vector<Tensor> results = {run.h, untracked::clone(step_of(run.h, last))};
   if (run.c.defined()) results.push_back(untracked::clone(step_of(run.c, last)));
   return results;
-}
-
-// Differentiates the composed steps at aliases of the inputs, so that one input's gradient is not
-// part of another's.
-void differentiate_composed(
-    const std::vector<Tensor>& inputs, std::span<const Tensor> g, Gradients& d,
-    const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& f) {
-  std::vector<Tensor> aliases, roots, grads;
-  for (const Tensor& x : inputs) aliases.push_back(x.defined() ? x * 1.0 : x);
-  const std::vector<Tensor> results = f(aliases);
-  for (size_t i = 0; i < results.size(); ++i) {
-    if (!g[i].defined()) continue;
-    roots.push_back(flatten(results[i]));
-    grads.push_back(flatten(g[i]));
-  }
-  std::vector<Tensor> wanted;
-  std::vector<int> places;
-  for (size_t i = 0; i < aliases.size(); ++i)
-    if (d.wanted(static_cast<int>(i))) {
-      wanted.push_back(aliases[i]);
-      places.push_back(static_cast<int>(i));
-    }
-  const std::vector<Tensor> found =
-      gradients(cat(roots), wanted, {.grad = cat(grads), .create_graph = true});
-  for (size_t i = 0; i < found.size(); ++i) d[places[i]] = found[i];
 }
 
 }  // namespace

@@ -194,6 +194,31 @@ TEST_CASE("a penalty on a recurrent layer's gradient is differentiated as finite
   }
 }
 
+TEST_CASE("a recurrent layer's output that changed in place fails the backward pass") {
+  GRU gru(3, 4);
+  const auto [y, h] = gru(hashed({5, 2, 3}, 1).requires_grad_(), {});
+  y.detach().mul_(2);
+  CHECK_THROWS_AS(sum(h).backward(), Error);
+}
+
+TEST_CASE("the last states alone give gradients, and so do the first outputs alone") {
+  for (const std::string name : {"lstm_two_ways", "gru_two_ways", "rnn_two_ways", "rnn_relu"}) {
+    CAPTURE(name);
+    const Model layer = layer_of(name, DType::f64, {});
+    const Tensor x = untracked::cast(hashed({4, 3, 3}, 5), DType::f64).requires_grad_();
+    const Tensor whole = from_vector<int64_t>({4, 4, 4}, {3});  // the same, step by step
+    for (const auto part : {0, 1}) {
+      CAPTURE(part);
+      const auto slope = [&](const Tensor& lengths) {
+        const std::vector<Tensor> results = run(layer.module(), x, {}, lengths);
+        const Tensor read = part == 0 ? narrow(results[0], 0, 0, 2) : results.back();
+        return gradients(sum(square(read)), {x})[0].to_vector<double>();
+      };
+      CHECK(largest_error(slope({}), slope(whole)) < 1e-14);
+    }
+  }
+}
+
 TEST_CASE("recurrent layers say what does not fit") {
   CHECK_THROWS_AS(LSTM(3, 0), Error);
   CHECK_THROWS_AS(GRU(3, 4, {.num_layers = 0}), Error);
