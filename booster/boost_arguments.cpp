@@ -105,7 +105,9 @@ void check_same_on_all_ranks(const Group& ranks, const std::string& strategy,
                              const Optimizers& optimizers) {
   if (ranks.size() == 1) return;
   const std::pair<const char*, std::string> given[] = {
-      {"strategy", strategy}, {"plugin", plugin}, {"model", text_of(models)},
+      {"strategy", strategy},
+      {"plugin", plugin},
+      {"model", text_of(models)},
       {"optimizer, or other options of it,", text_of(optimizers)}};
   std::vector<int64_t> own;
   for (const auto& [what, text] : given)
@@ -123,6 +125,13 @@ void check_boostable(const std::vector<Model>& models, const Optimizers& optimiz
         "booster.boost: want at least one model and one optimizer; got {} and {}", models.size(),
         optimizers.size());
   check_distinct(optimizers);
+  for (const Optimizer& optimizer : optimizers)
+    check(
+        !optimizer.minimizes(),
+        "booster.boost: a step of {} evaluates the loss several times, and strategies and plugins "
+        "know steps of one evaluation; want optimizer.step(closure) without a Booster, or another "
+        "optimizer",
+        optimizer.name());
   for (const Optimizer& optimizer : optimizers) check_whole(optimizer);
   for (const Model& model : models) check_free(model.parameters(), false);
   for (const Optimizer& optimizer : optimizers) check_free(optimizer.parameters(), true);

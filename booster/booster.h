@@ -48,7 +48,7 @@
 #include "core/nn/models.h"
 #include "core/nn/module.h"
 #include "core/nn/module_traits.h"
-#include "core/nn/recurrent.h"
+#include "core/nn/sequence_layers.h"
 #include "core/optim/optimizers.h"
 #include "core/optim/schedules/lr_scheduler.h"
 #include "core/tensor/capture/captured_work.h"
@@ -132,8 +132,8 @@ class Booster {
   //   auto [net, opt, loss_fn, data] = booster.boost(model, optimizer, criterion, loader);
   template <class... Parts>
   requires(sizeof...(Parts) == 2 || (sizeof...(Parts) == 1 && (!IsCriterion<Parts> && ...)))
-  BoostedParts<Parts...> boost(const Model& model, const Optimizer& optimizer,
-                               const Parts&... parts) {
+      BoostedParts<Parts...> boost(const Model& model, const Optimizer& optimizer,
+                                   const Parts&... parts) {
     BoostedPair pair = boost(model, optimizer);
     return {pair.model, pair.optimizer, boosted_part(pair, BoostedPart<Parts>(parts))...};
   }

@@ -130,6 +130,11 @@ HybridParallel::HybridParallel(const HybridParallel& other)
 
 void HybridParallel::shard(const Model& model, const Optimizers& optimizers) {
   model_ = model;
+  for (const Optimizer& optimizer : optimizers)
+    check(mesh_.size("tensor") == 1 || !optimizer.needs_whole_parameters(),
+          "hybrid_parallel: {} computes with whole parameters, but ranks cut layers; got tp_size "
+          "{}, want 1, or another optimizer",
+          optimizer.name(), mesh_.size("tensor"));
   share_numbers(model, optimizers, mesh_.world());
   std::vector<Module*> blocks;
   if (options_.recompute) blocks = modules_to_wrap(model.module(), {}, "");

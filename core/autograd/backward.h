@@ -42,8 +42,8 @@ struct GradientOptions {
 // be differentiated twice.
 //
 // Twice differentiable are arithmetic, shape functions, reading and writing by index, sorting, sums
-// (also running ones), means, norms, matmul, einsum, linear, recurrent layers, activations except
-// softmax, casts and the losses composed of them.
+// (also running ones), means, norms, matmul, einsum, linear, convolutions, attention, recurrent
+// layers, layer and RMS norms, activations, casts and the losses composed of them.
 std::vector<Tensor> gradients(const Tensor& root, const std::vector<Tensor>& inputs,
                               GradientOptions options = {});
 

@@ -237,8 +237,9 @@ class Backward {
           "gradients: {} cannot be differentiated twice; got create_graph = true, want only "
           "functions that can: arithmetic, shape functions, reading and writing by index, sorting, "
           "sums "
-          "(also running ones), means, norms, matmul, einsum, linear, recurrent layers, "
-          "activations except softmax, casts and the losses composed of them",
+          "(also running ones), means, norms, matmul, einsum, linear, convolutions, attention, "
+          "recurrent layers, layer and RMS norms, activations, casts and the losses composed of "
+          "them",
           node.name());
   }
 

@@ -53,6 +53,11 @@ void set_attention_method(std::shared_ptr<const AttentionMethod> method);
 Tensor mask_gradient(const Tensor& g, const Tensor& q, const Tensor& k, const Tensor& v,
                      const Tensor& out, const AttentionCall& call);
 
+// Returns attention of q, k and v by differentiable functions, which hold all scores. Throws for a
+// call with dropout.
+Tensor composed_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+                          const AttentionCall& call);
+
 // Returns an uninitialised tensor of x's shape, dtype and device, in the memory layout of an
 // attention result.
 Tensor heads_like(const Tensor& x);

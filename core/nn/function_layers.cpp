@@ -137,6 +137,14 @@ AlphaDropout::AlphaDropout(double p)
   check_share("AlphaDropout", p);
 }
 
+FeatureAlphaDropout::FeatureAlphaDropout(double p)
+    : FunctionLayer(
+          "FeatureAlphaDropout",
+          [p](const Tensor& x, bool training) { return feature_alpha_dropout(x, p, training); },
+          fmt::format("p={}", p)) {
+  check_share("FeatureAlphaDropout", p);
+}
+
 ChannelShuffle::ChannelShuffle(int64_t groups)
     : FunctionLayer("ChannelShuffle", CALL(channel_shuffle(x, groups)), std::to_string(groups)) {}
 PixelUnshuffle::PixelUnshuffle(int64_t factor)
@@ -170,6 +178,9 @@ ADAPTIVE(AdaptiveMaxPool2d, adaptive_max_pool2d, Size2d)
 ADAPTIVE(AdaptiveMaxPool3d, adaptive_max_pool3d, Size3d)
 LPPool2d::LPPool2d(double p, Size2d kernel, PoolOptions options)
     : FunctionLayer("LPPool2d", CALL(lp_pool2d(x, p, kernel, options)),
+                    fmt::format("p={}, {}", p, pool_text(kernel, options))) {}
+LPPool3d::LPPool3d(double p, Size3d kernel, Pool3dOptions options)
+    : FunctionLayer("LPPool3d", CALL(lp_pool3d(x, p, kernel, options)),
                     fmt::format("p={}, {}", p, pool_text(kernel, options))) {}
 LocalResponseNorm::LocalResponseNorm(int64_t size, double alpha, double beta, double k)
     : FunctionLayer("LocalResponseNorm", CALL(local_response_norm(x, size, alpha, beta, k)),

@@ -119,17 +119,13 @@ struct Size2d {
   Size2d(int64_t both) : height(both), width(both) {}
   Size2d(int64_t height, int64_t width) : height(height), width(width) {}
 };
-
 struct ConvOptions {
-  Size2d stride = 1;
-  Size2d padding = 0;
-  Size2d dilation = 1;
+  Size2d stride = 1, padding = 0, dilation = 1;
   int64_t groups = 1;
 };
 // weight is (out, channels / groups, kh, kw); bias is (out) or undefined.
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               ConvOptions options = {});
-
 struct ConvTransposeOptions {
   Size2d stride = 1;
   Size2d padding = 0;         // cut off the result's sides
@@ -142,7 +138,6 @@ struct ConvTransposeOptions {
 //   (in - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1.
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         ConvTransposeOptions options = {});
-
 struct Conv1dOptions {
   int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
 };
@@ -152,7 +147,6 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Conv1dOptions options = {});
 Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         Conv1dOptions options = {}, int64_t output_padding = 0);
-
 struct Size3d {
   int64_t depth, height, width;
   Size3d(int64_t all) : depth(all), height(all), width(all) {}
@@ -167,6 +161,8 @@ struct Conv3dOptions {
 // each plane of the kernel.
 Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Conv3dOptions options = {});
+Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                        Conv3dOptions options = {}, Size3d output_padding = 0);
 
 // Rearranges (n, channels factor^2, h, w) to (n, channels, h factor, w factor) (Shi et al., 2016).
 Tensor pixel_shuffle(const Tensor& x, int64_t factor);
@@ -182,13 +178,11 @@ Tensor unfold(const Tensor& x, Size2d kernel, WindowOptions options = {});
 Tensor fold(const Tensor& columns, Size2d size, Size2d kernel, WindowOptions options = {});
 // Resizes to a given height and width: output i takes the value at floor(i in / out).
 Tensor interpolate_nearest(const Tensor& x, Size2d size);
-
 struct Scale2d {
   double height, width;
   Scale2d(double both) : height(both), width(both) {}
   Scale2d(double height, double width) : height(height), width(width) {}
 };
-
 struct InterpolateOptions {
   std::string mode = "bilinear";    // or bicubic, nearest, nearest-exact, area
   bool align_corners = false;       // keeps corner pixels' places, instead of pixels' areas
@@ -205,7 +199,6 @@ struct InterpolateOptions {
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 // Resizes to a given height and width.
 Tensor interpolate(const Tensor& x, Size2d size, InterpolateOptions options = {});
-
 struct PoolOptions {
   std::optional<Size2d> stride = {};  // default: the kernel's size
   Size2d padding = 0;
@@ -240,6 +233,10 @@ struct Pool3dOptions {
   bool count_padding = true, ceil_mode = false;
 };
 Tensor max_pool3d(const Tensor& x, Size3d kernel, Pool3dOptions options = {});
+std::pair<Tensor, Tensor> max_pool3d_with_indices(const Tensor& x, Size3d kernel,
+                                                  Pool3dOptions options = {});
+Tensor max_unpool3d(const Tensor& x, const Tensor& index, Size3d size);
+Tensor lp_pool3d(const Tensor& x, double p, Size3d kernel, Pool3dOptions options = {});
 Tensor avg_pool3d(const Tensor& x, Size3d kernel, Pool3dOptions options = {});
 Tensor adaptive_avg_pool3d(const Tensor& x, Size3d size);
 Tensor adaptive_max_pool3d(const Tensor& x, Size3d size);
@@ -298,8 +295,9 @@ Tensor dropout(const Tensor& x, double p, bool training = true,
 // Drops whole channels of (n, channels, ...), as dropout does elements.
 Tensor dropout2d(const Tensor& x, double p, bool training = true,
                  Generator& generator = default_generator());
-// Keeps mean and variance of selu's outputs (Klambauer et al., 2017).
+// Keeps mean and variance of selu's outputs (Klambauer et al., 2017); drops elements, or channels.
 Tensor alpha_dropout(const Tensor& x, double p, bool training = true);
+Tensor feature_alpha_dropout(const Tensor& x, double p, bool training = true);
 // Drops whole samples (first dimension) of a residual branch: stochastic depth.
 Tensor drop_path(const Tensor& x, double p, bool training = true,
                  Generator& generator = default_generator());

@@ -8,7 +8,11 @@
 namespace booster {
 namespace {
 
+std::string text_of(int64_t size) { return std::to_string(size); }
 std::string text_of(Size2d size) { return fmt::format("({}, {})", size.height, size.width); }
+std::string text_of(Size3d size) {
+  return fmt::format("({}, {}, {})", size.depth, size.height, size.width);
+}
 
 void check_sizes(const char* kind, int64_t in, int64_t out) {
   check(in > 0 && out > 0, "{}: sizes must be positive; got {} in, {} out", kind, in, out);
@@ -27,94 +31,82 @@ std::string Linear::options() const {
   return fmt::format("{}, {}, bias={}", weight.size(1), weight.size(0), bias.defined());
 }
 
-Conv2d::Conv2d(int64_t in, int64_t out, Size2d kernel, Conv2dOptions options)
-    : Module("Conv2d"),
-      weight(add_parameter("weight", empty({out, in / std::max<int64_t>(options.groups, 1),
-                                            kernel.height, kernel.width}))),
-      bias(add_parameter("bias", options.bias ? empty({out}) : Tensor())),
-      options_(options) {
-  check_sizes("Conv2d", in, out);
-  check(options.groups > 0 && in % options.groups == 0 && out % options.groups == 0,
-        "Conv2d: groups do not divide the channels; got {} groups for {} in, {} out",
-        options.groups, in, out);
-  init::layer_default(weight, bias);
-}
-Tensor Conv2d::forward(const Tensor& x) {
-  return conv2d(x, weight, bias,
-                {.stride = options_.stride,
-                 .padding = options_.padding,
-                 .dilation = options_.dilation,
-                 .groups = options_.groups});
-}
-std::string Conv2d::options() const {
-  return fmt::format("{}, {}, kernel={}, stride={}, padding={}, bias={}",
-                     weight.size(1) * options_.groups, weight.size(0),
-                     text_of({weight.size(2), weight.size(3)}), text_of(options_.stride),
-                     text_of(options_.padding), bias.defined());
-}
-
-ConvTranspose2d::ConvTranspose2d(int64_t in, int64_t out, Size2d kernel,
-                                 ConvTranspose2dOptions options)
-    : Module("ConvTranspose2d"),
-      weight(add_parameter("weight", empty({in, out / std::max<int64_t>(options.groups, 1),
-                                            kernel.height, kernel.width}))),
-      bias(add_parameter("bias", options.bias ? empty({out}) : Tensor())),
-      options_(options) {
-  check_sizes("ConvTranspose2d", in, out);
-  check(options.groups > 0 && in % options.groups == 0 && out % options.groups == 0,
-        "ConvTranspose2d: groups do not divide the channels; got {} groups for {} in, {} out",
-        options.groups, in, out);
-  init::layer_default(weight, bias);
-}
-Tensor ConvTranspose2d::forward(const Tensor& x) {
-  return conv_transpose2d(x, weight, bias,
-                          {.stride = options_.stride,
-                           .padding = options_.padding,
-                           .output_padding = options_.output_padding,
-                           .dilation = options_.dilation,
-                           .groups = options_.groups});
-}
-std::string ConvTranspose2d::options() const {
-  return fmt::format("{}, {}, kernel={}, stride={}, padding={}, bias={}", weight.size(0),
-                     weight.size(1) * options_.groups, text_of({weight.size(2), weight.size(3)}),
-                     text_of(options_.stride), text_of(options_.padding), bias.defined());
-}
-
-Conv1d::Conv1d(int64_t in, int64_t out, int64_t kernel, Conv1dOptions options, bool with_bias)
-    : Module("Conv1d"),
-      weight(
-          add_parameter("weight", empty({out, in / std::max<int64_t>(options.groups, 1), kernel}))),
+Convolution::Convolution(const char* kind, Tensor given, int64_t in, int64_t out, int64_t groups,
+                         bool with_bias, std::string window, Function function)
+    : Module(kind),
+      weight(add_parameter("weight", std::move(given))),
       bias(add_parameter("bias", with_bias ? empty({out}) : Tensor())),
-      options_(options) {
-  check_sizes("Conv1d", in, out);
-  check(options.groups > 0 && in % options.groups == 0 && out % options.groups == 0,
-        "Conv1d: groups do not divide the channels; got {} groups for {} in, {} out",
-        options.groups, in, out);
+      text_(fmt::format("{}, {}, {}, bias={}", in, out, window, with_bias)),
+      function_(std::move(function)) {
+  check_sizes(kind, in, out);
+  check(groups > 0 && in % groups == 0 && out % groups == 0,
+        "{}: groups do not divide the channels; got {} groups for {} in, {} out", kind, groups, in,
+        out);
   init::layer_default(weight, bias);
-}
-std::string Conv1d::options() const {
-  return fmt::format("{}, {}, kernel={}, stride={}, padding={}, bias={}",
-                     weight.size(1) * options_.groups, weight.size(0), weight.size(2),
-                     options_.stride, options_.padding, bias.defined());
 }
 
-Conv3d::Conv3d(int64_t in, int64_t out, Size3d kernel, Conv3dOptions options, bool with_bias)
-    : Module("Conv3d"),
-      weight(add_parameter("weight", empty({out, in / std::max<int64_t>(options.groups, 1),
-                                            kernel.depth, kernel.height, kernel.width}))),
-      bias(add_parameter("bias", with_bias ? empty({out}) : Tensor())),
-      options_(options) {
-  check_sizes("Conv3d", in, out);
-  check(options.groups > 0 && in % options.groups == 0 && out % options.groups == 0,
-        "Conv3d: groups do not divide the channels; got {} groups for {} in, {} out",
-        options.groups, in, out);
-  init::layer_default(weight, bias);
+namespace {
+
+// Returns a weight (first, second / groups, kernel). Convolution checks the sizes.
+Tensor filter_of(int64_t first, int64_t second, int64_t groups, std::vector<int64_t> kernel) {
+  kernel.insert(kernel.begin(), {first, second / std::max<int64_t>(groups, 1)});
+  return empty(Shape(kernel));
 }
-std::string Conv3d::options() const {
-  return fmt::format("{}, {}, kernel=({}, {}, {}), bias={}", weight.size(1) * options_.groups,
-                     weight.size(0), weight.size(2), weight.size(3), weight.size(4),
-                     bias.defined());
+
+template <class Size>
+std::string kernel_text(const Size& kernel, const Size& stride, const Size& padding) {
+  return fmt::format("kernel={}, stride={}, padding={}", text_of(kernel), text_of(stride),
+                     text_of(padding));
 }
+
+}  // namespace
+
+#define FUNCTION(...) \
+  [=](const Tensor& x, const Tensor& weight, const Tensor& bias) { return __VA_ARGS__; }
+
+Conv1d::Conv1d(int64_t in, int64_t out, int64_t kernel, Conv1dOptions o, bool with_bias)
+    : Convolution("Conv1d", filter_of(out, in, o.groups, {kernel}), in, out, o.groups, with_bias,
+                  kernel_text(kernel, o.stride, o.padding), FUNCTION(conv1d(x, weight, bias, o))) {}
+
+ConvTranspose1d::ConvTranspose1d(int64_t in, int64_t out, int64_t kernel, Conv1dOptions o,
+                                 int64_t output_padding, bool with_bias)
+    : Convolution("ConvTranspose1d", filter_of(in, out, o.groups, {kernel}), in, out, o.groups,
+                  with_bias, kernel_text(kernel, o.stride, o.padding),
+                  FUNCTION(conv_transpose1d(x, weight, bias, o, output_padding))) {}
+
+Conv2d::Conv2d(int64_t in, int64_t out, Size2d kernel, Conv2dOptions o)
+    : Convolution("Conv2d", filter_of(out, in, o.groups, {kernel.height, kernel.width}), in, out,
+                  o.groups, o.bias, kernel_text(kernel, o.stride, o.padding),
+                  FUNCTION(conv2d(x, weight, bias,
+                                  {.stride = o.stride,
+                                   .padding = o.padding,
+                                   .dilation = o.dilation,
+                                   .groups = o.groups}))) {}
+
+ConvTranspose2d::ConvTranspose2d(int64_t in, int64_t out, Size2d kernel, ConvTranspose2dOptions o)
+    : Convolution("ConvTranspose2d", filter_of(in, out, o.groups, {kernel.height, kernel.width}),
+                  in, out, o.groups, o.bias, kernel_text(kernel, o.stride, o.padding),
+                  FUNCTION(conv_transpose2d(x, weight, bias,
+                                            {.stride = o.stride,
+                                             .padding = o.padding,
+                                             .output_padding = o.output_padding,
+                                             .dilation = o.dilation,
+                                             .groups = o.groups}))) {}
+
+Conv3d::Conv3d(int64_t in, int64_t out, Size3d kernel, Conv3dOptions o, bool with_bias)
+    : Convolution("Conv3d",
+                  filter_of(out, in, o.groups, {kernel.depth, kernel.height, kernel.width}), in,
+                  out, o.groups, with_bias, kernel_text(kernel, o.stride, o.padding),
+                  FUNCTION(conv3d(x, weight, bias, o))) {}
+
+ConvTranspose3d::ConvTranspose3d(int64_t in, int64_t out, Size3d kernel, Conv3dOptions o,
+                                 Size3d output_padding, bool with_bias)
+    : Convolution("ConvTranspose3d",
+                  filter_of(in, out, o.groups, {kernel.depth, kernel.height, kernel.width}), in,
+                  out, o.groups, with_bias, kernel_text(kernel, o.stride, o.padding),
+                  FUNCTION(conv_transpose3d(x, weight, bias, o, output_padding))) {}
+
+#undef FUNCTION
 
 PReLU::PReLU(int64_t channels, double value)
     : Module("PReLU"), weight(add_parameter("weight", full({channels}, value))) {}
@@ -153,6 +145,30 @@ Module& ModuleList::operator[](int64_t i) const {
 }
 Tensor ModuleList::forward(const Tensor&) {
   fail("ModuleList: it has no forward; want calls of its modules, list[0](x), or Sequential");
+}
+
+ModuleDict::ModuleDict(std::initializer_list<std::pair<std::string, Model>> modules)
+    : Module("ModuleDict") {
+  for (const auto& [name, module] : modules) insert(name, module);
+}
+void ModuleDict::insert(const std::string& name, const Model& module) {
+  add_existing(name, module.shared());
+}
+bool ModuleDict::contains(const std::string& name) const {
+  return std::ranges::any_of(children(), [&](const auto& child) { return child.first == name; });
+}
+std::vector<std::string> ModuleDict::names() const {
+  std::vector<std::string> all;
+  for (const auto& [name, module] : children()) all.push_back(name);
+  return all;
+}
+Module& ModuleDict::operator[](const std::string& name) const {
+  for (const auto& [known, module] : children())
+    if (known == name) return *module;
+  fail("ModuleDict: no such module; got {}{}", name, legal_names(name, names()));
+}
+Tensor ModuleDict::forward(const Tensor&) {
+  fail("ModuleDict: it has no forward; want calls of its modules, dict[\"name\"](x)");
 }
 
 ModuleTraits GELU::traits() const { return {.elementwise = true}; }

@@ -12,8 +12,7 @@
 namespace booster {
 
 // Layers without parameters: a function with its options. `training` is the module's mode.
-class FunctionLayer : public Module {
- public:
+struct FunctionLayer : Module {
   using Function = std::function<Tensor(const Tensor& x, bool training)>;
   // `elementwise`: each result depends on one element of x only.
   FunctionLayer(const char* kind, Function function, std::string options = "",
@@ -33,8 +32,7 @@ struct LinearOptions {
   TensorOptions tensor = {};
 };
 // (..., in) to (..., out)
-class Linear : public Module {
- public:
+struct Linear : Module {
   using Options = LinearOptions;
   Linear(int64_t in, int64_t out, LinearOptions options = {});
   std::string options() const override;
@@ -44,76 +42,63 @@ class Linear : public Module {
   Tensor forward(const Tensor& x) override { return linear(x, weight, bias); }
 };
 
-struct Conv2dOptions {
-  Size2d stride = 1;
-  Size2d padding = 0;
-  Size2d dilation = 1;
-  int64_t groups = 1;
-  bool bias = true;
-};
-// (n, in, h, w) to (n, out, h', w')
-class Conv2d : public Module {
- public:
-  using Options = Conv2dOptions;
-  Conv2d(int64_t in, int64_t out, Size2d kernel, Conv2dOptions options = {});
-  std::string options() const override;
+// Base of the convolutions; their weights are those of conv2d, conv_transpose2d ....
+struct Convolution : Module {
+  std::string options() const override { return text_; }
   const Tensor weight, bias;
 
- private:
-  Tensor forward(const Tensor& x) override;
-  Conv2dOptions options_;
-};
-
-struct ConvTranspose2dOptions {
-  Size2d stride = 1;
-  Size2d padding = 0;
-  Size2d output_padding = 0;
-  Size2d dilation = 1;
-  int64_t groups = 1;
-  bool bias = true;
-};
-// (n, in, h, w) to (n, out, h', w'); weight (in, out / groups, kh, kw)
-class ConvTranspose2d : public Module {
- public:
-  using Options = ConvTranspose2dOptions;
-  ConvTranspose2d(int64_t in, int64_t out, Size2d kernel, ConvTranspose2dOptions options = {});
-  std::string options() const override;
-  const Tensor weight, bias;
+ protected:
+  using Function = std::function<Tensor(const Tensor& x, const Tensor& weight, const Tensor& bias)>;
+  Convolution(const char* kind, Tensor weight, int64_t in, int64_t out, int64_t groups, bool bias,
+              std::string window, Function function);
 
  private:
-  Tensor forward(const Tensor& x) override;
-  ConvTranspose2dOptions options_;
+  Tensor forward(const Tensor& x) override { return function_(x, weight, bias); }
+  std::string text_;
+  Function function_;
 };
-
 // (n, in, length) to (n, out, length')
-class Conv1d : public Module {
- public:
+struct Conv1d : Convolution {
   using Options = Conv1dOptions;
   Conv1d(int64_t in, int64_t out, int64_t kernel, Conv1dOptions options = {}, bool bias = true);
-  std::string options() const override;
-  const Tensor weight, bias;
-
- private:
-  Tensor forward(const Tensor& x) override { return conv1d(x, weight, bias, options_); }
-  Conv1dOptions options_;
 };
-
+struct ConvTranspose1d : Convolution {
+  using Options = Conv1dOptions;
+  ConvTranspose1d(int64_t in, int64_t out, int64_t kernel, Conv1dOptions options = {},
+                  int64_t output_padding = 0, bool bias = true);
+};
+// (n, in, h, w) to (n, out, h', w')
+struct Conv2dOptions {
+  Size2d stride = 1, padding = 0, dilation = 1;
+  int64_t groups = 1;
+  bool bias = true;
+};
+struct Conv2d : Convolution {
+  using Options = Conv2dOptions;
+  Conv2d(int64_t in, int64_t out, Size2d kernel, Conv2dOptions options = {});
+};
+struct ConvTranspose2dOptions {
+  Size2d stride = 1, padding = 0, output_padding = 0, dilation = 1;
+  int64_t groups = 1;
+  bool bias = true;
+};
+struct ConvTranspose2d : Convolution {
+  using Options = ConvTranspose2dOptions;
+  ConvTranspose2d(int64_t in, int64_t out, Size2d kernel, ConvTranspose2dOptions options = {});
+};
 // (n, in, d, h, w) to (n, out, d', h', w')
-class Conv3d : public Module {
- public:
+struct Conv3d : Convolution {
   using Options = Conv3dOptions;
   Conv3d(int64_t in, int64_t out, Size3d kernel, Conv3dOptions options = {}, bool bias = true);
-  std::string options() const override;
-  const Tensor weight, bias;
-
- private:
-  Tensor forward(const Tensor& x) override { return conv3d(x, weight, bias, options_); }
-  Conv3dOptions options_;
+};
+struct ConvTranspose3d : Convolution {
+  using Options = Conv3dOptions;
+  ConvTranspose3d(int64_t in, int64_t out, Size3d kernel, Conv3dOptions options = {},
+                  Size3d output_padding = 0, bool bias = true);
 };
 
 // x where x > 0, else weight x, for one weight or one per channel of (n, channels, ...).
-class PReLU : public Module {
- public:
+struct PReLU : Module {
   explicit PReLU(int64_t channels = 1, double value = 0.25);
   const Tensor weight;
 
@@ -122,8 +107,7 @@ class PReLU : public Module {
 };
 
 // Indices of any shape to (..., features); initial values are normal, the padding row 0.
-class Embedding : public Module {
- public:
+struct Embedding : Module {
   Embedding(int64_t entries, int64_t features, std::optional<int64_t> padding_index = {});
   std::string options() const override;
   const Tensor weight;
@@ -133,10 +117,8 @@ class Embedding : public Module {
   std::optional<int64_t> padding_index_;
 };
 
-// Drops elements (Dropout), channels (Dropout2d) or samples (DropPath) with probability p in
-// training.
-class Dropout : public Module {
- public:
+// Drops elements with probability p in training. Below: channels (Dropout2d), samples (DropPath).
+struct Dropout : Module {
   explicit Dropout(double p = 0.5);
   std::string options() const override;
   const double p;
@@ -145,34 +127,7 @@ class Dropout : public Module {
  private:
   Tensor forward(const Tensor& x) override { return dropout(x, p, training()); }
 };
-struct Dropout2d : FunctionLayer {
-  explicit Dropout2d(double p = 0.5);
-};
-struct DropPath : FunctionLayer {
-  explicit DropPath(double p = 0);
-};
-
-// --- activations
-struct ReLU : FunctionLayer {
-  ReLU();
-};
-struct LeakyReLU : FunctionLayer {
-  explicit LeakyReLU(double slope = 0.01);
-};
-struct ELU : FunctionLayer {
-  explicit ELU(double alpha = 1);
-};
-struct SiLU : FunctionLayer {
-  SiLU();
-};
-struct Tanh : FunctionLayer {
-  Tanh();
-};
-struct Sigmoid : FunctionLayer {
-  Sigmoid();
-};
-class GELU : public Module {
- public:
+struct GELU : Module {
   explicit GELU(GeluForm form = GeluForm::erf) : Module("GELU"), form(form) {}
   std::string options() const override;
   const GeluForm form;
@@ -181,20 +136,7 @@ class GELU : public Module {
  private:
   Tensor forward(const Tensor& x) override { return gelu(x, form); }
 };
-struct Softmax : FunctionLayer {
-  explicit Softmax(int64_t dim = -1);
-};
 
-// --- shapes and pooling
-struct Identity : FunctionLayer {
-  Identity();
-};
-struct Flatten : FunctionLayer {
-  explicit Flatten(int64_t start_dim = 1, int64_t end_dim = -1);
-};
-struct PixelShuffle : FunctionLayer {
-  explicit PixelShuffle(int64_t factor);
-};
 struct UpsampleOptions {
   std::optional<Size2d> size = {};
   std::optional<Scale2d> scale_factor = {};
@@ -207,6 +149,19 @@ struct Upsample : FunctionLayer {
   explicit Upsample(const UpsampleOptions& options);
   explicit Upsample(double scale_factor) : Upsample({.scale_factor = scale_factor}) {}
 };
+
+// --- the other layers of PyTorch that have no parameters. See the functions for arguments.
+// clang-format off
+struct ReLU : FunctionLayer { ReLU(); };
+struct LeakyReLU : FunctionLayer { explicit LeakyReLU(double slope = 0.01); };
+struct ELU : FunctionLayer { explicit ELU(double alpha = 1); };
+struct SiLU : FunctionLayer { SiLU(); };
+struct Tanh : FunctionLayer { Tanh(); };
+struct Sigmoid : FunctionLayer { Sigmoid(); };
+struct Softmax : FunctionLayer { explicit Softmax(int64_t dim = -1); };
+struct Identity : FunctionLayer { Identity(); };
+struct Flatten : FunctionLayer { explicit Flatten(int64_t start_dim = 1, int64_t end_dim = -1); };
+struct PixelShuffle : FunctionLayer { explicit PixelShuffle(int64_t factor); };
 struct MaxPool2d : FunctionLayer {
   using Options = PoolOptions;
   explicit MaxPool2d(Size2d kernel, PoolOptions options = {});
@@ -215,12 +170,7 @@ struct AvgPool2d : FunctionLayer {
   using Options = PoolOptions;
   explicit AvgPool2d(Size2d kernel, PoolOptions options = {});
 };
-struct AdaptiveAvgPool2d : FunctionLayer {
-  explicit AdaptiveAvgPool2d(Size2d size);
-};
-
-// --- the other layers of PyTorch that have no parameters. See the functions for arguments.
-// clang-format off
+struct AdaptiveAvgPool2d : FunctionLayer { explicit AdaptiveAvgPool2d(Size2d size); };
 struct Hardsigmoid : FunctionLayer { Hardsigmoid(); };
 struct Hardswish : FunctionLayer { Hardswish(); };
 struct LogSigmoid : FunctionLayer { LogSigmoid(); };
@@ -239,7 +189,10 @@ struct Softshrink : FunctionLayer { explicit Softshrink(double lambda = 0.5); };
 struct Hardtanh : FunctionLayer { explicit Hardtanh(double low = -1, double high = 1); };
 struct RReLU : FunctionLayer { explicit RReLU(double low = 1.0 / 8, double high = 1.0 / 3); };
 struct Softplus : FunctionLayer { explicit Softplus(double beta = 1, double limit = 20); };
+struct Dropout2d : FunctionLayer { explicit Dropout2d(double p = 0.5); };
+struct DropPath : FunctionLayer { explicit DropPath(double p = 0); };
 struct AlphaDropout : FunctionLayer { explicit AlphaDropout(double p = 0.5); };
+struct FeatureAlphaDropout : FunctionLayer { explicit FeatureAlphaDropout(double p = 0.5); };
 struct ChannelShuffle : FunctionLayer { explicit ChannelShuffle(int64_t groups); };
 struct PixelUnshuffle : FunctionLayer { explicit PixelUnshuffle(int64_t factor); };
 struct Unflatten : FunctionLayer { Unflatten(int64_t dim, const Shape& sizes); };
@@ -275,6 +228,10 @@ struct LPPool2d : FunctionLayer {
   using Options = PoolOptions;
   LPPool2d(double p, Size2d kernel, PoolOptions options = {});
 };
+struct LPPool3d : FunctionLayer {
+  using Options = Pool3dOptions;
+  LPPool3d(double p, Size3d kernel, Pool3dOptions options = {});
+};
 struct AdaptiveAvgPool1d : FunctionLayer { explicit AdaptiveAvgPool1d(int64_t size); };
 struct AdaptiveAvgPool3d : FunctionLayer { explicit AdaptiveAvgPool3d(Size3d size); };
 struct AdaptiveMaxPool1d : FunctionLayer { explicit AdaptiveMaxPool1d(int64_t size); };
@@ -287,8 +244,7 @@ struct LocalResponseNorm : FunctionLayer {
 
 // A list of modules, named 0, 1, .... The parent module calls the elements; calling the list itself
 // throws.
-class ModuleList : public Module {
- public:
+struct ModuleList : Module {
   ModuleList(std::initializer_list<Model> modules = {}) : ModuleList(std::vector<Model>(modules)) {}
   explicit ModuleList(const std::vector<Model>& modules);
   void append(const Model& module);
@@ -300,10 +256,24 @@ class ModuleList : public Module {
   Tensor forward(const Tensor& x) override;
 };
 
+// Modules by name, which the parent module calls.
+struct ModuleDict : Module {
+  ModuleDict(std::initializer_list<std::pair<std::string, Model>> modules = {});
+  // Throws if the name is taken, as `add` of a module does.
+  void insert(const std::string& name, const Model& module);
+  bool contains(const std::string& name) const;
+  std::vector<std::string> names() const;  // in the order of insertion
+  int64_t size() const { return static_cast<int64_t>(children().size()); }
+  // Throws with the nearest name if there is none.
+  Module& operator[](const std::string& name) const;
+
+ private:
+  Tensor forward(const Tensor& x) override;
+};
+
 // Runs modules in sequence, named 0, 1, .... Each gets all tensors of the previous one. Its links
 // are its modules' links: "3", "4.0", "4.1".
-class Sequential : public Module {
- public:
+struct Sequential : Module {
   Sequential(std::initializer_list<Model> modules = {}) : Sequential(std::vector<Model>(modules)) {}
   explicit Sequential(const std::vector<Model>& modules);
   void append(const Model& module);

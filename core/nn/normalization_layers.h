@@ -11,8 +11,7 @@ struct LayerNormOptions {
   bool affine = true;  // with weight and bias
   bool bias = true;    // false: with a weight only
 };
-class LayerNorm : public Module {
- public:
+struct LayerNorm : Module {
   using Options = LayerNormOptions;
   LayerNorm(const Shape& normalized_shape, LayerNormOptions options = {});
   LayerNorm(int64_t features, LayerNormOptions options = {})
@@ -32,8 +31,7 @@ struct RMSNormOptions {
   std::optional<double> eps = {};  // default: rms_norm's
   bool affine = true;              // with a weight
 };
-class RMSNorm : public Module {
- public:
+struct RMSNorm : Module {
   using Options = RMSNormOptions;
   RMSNorm(const Shape& normalized_shape, RMSNormOptions options = {});
   RMSNorm(int64_t features, RMSNormOptions options = {}) : RMSNorm(Shape{features}, options) {}
@@ -50,8 +48,7 @@ struct GroupNormOptions {
   double eps = 1e-5;
   bool affine = true;
 };
-class GroupNorm : public Module {
- public:
+struct GroupNorm : Module {
   using Options = GroupNormOptions;
   GroupNorm(int64_t groups, int64_t channels, GroupNormOptions options = {});
   std::string options() const override;
@@ -65,8 +62,7 @@ class GroupNorm : public Module {
 
 // Normalises each channel of each sample of (n, channels, ...); torch's InstanceNorm1d, 2d and 3d
 // without running statistics.
-class InstanceNorm : public Module {
- public:
+struct InstanceNorm : Module {
   using Options = GroupNormOptions;
   explicit InstanceNorm(int64_t channels, GroupNormOptions options = {.affine = false});
   const double eps;
@@ -85,8 +81,7 @@ struct BatchNorm2dOptions {
   bool track_running_stats = true;
 };
 // Base of the batch norms; buffers running_mean, running_var and num_batches_tracked.
-class BatchNorm : public Module {
- public:
+struct BatchNorm : Module {
   using Options = BatchNorm2dOptions;
   std::string options() const override;
   const Tensor weight, bias, running_mean, running_var, num_batches_tracked;
@@ -104,8 +99,7 @@ class BatchNorm : public Module {
   BatchNorm2dOptions options_;
 };
 // (n, channels) or (n, channels, length)
-class BatchNorm1d : public BatchNorm {
- public:
+struct BatchNorm1d : BatchNorm {
   explicit BatchNorm1d(int64_t channels, BatchNorm2dOptions options = {})
       : BatchNorm("BatchNorm1d", channels, options) {}
 
@@ -113,8 +107,7 @@ class BatchNorm1d : public BatchNorm {
   Tensor forward(const Tensor& x) override;
 };
 // (n, channels, h, w)
-class BatchNorm2d : public BatchNorm {
- public:
+struct BatchNorm2d : BatchNorm {
   explicit BatchNorm2d(int64_t channels, BatchNorm2dOptions options = {})
       : BatchNorm("BatchNorm2d", channels, options) {}
   // Returns relu((*this)(x) + residual); residual has x's shape or is undefined. It is fused as in
@@ -125,8 +118,7 @@ class BatchNorm2d : public BatchNorm {
   Tensor forward(const Tensor& x) override;
 };
 // (n, channels, d, h, w)
-class BatchNorm3d : public BatchNorm {
- public:
+struct BatchNorm3d : BatchNorm {
   explicit BatchNorm3d(int64_t channels, BatchNorm2dOptions options = {})
       : BatchNorm("BatchNorm3d", channels, options) {}
 

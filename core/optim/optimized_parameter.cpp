@@ -60,8 +60,7 @@ void check_master(const OptimizedParameter& p, const Tensor& master) {
 
 Tensor OptimizedParameter::window(const Tensor& x, ElementRange held, ElementRange wanted) {
   if (held == wanted) return x;
-  return untracked::strided(x, {wanted.size()}, {1},
-                            x.body()->offset + wanted.begin - held.begin);
+  return untracked::strided(x, {wanted.size()}, {1}, x.body()->offset + wanted.begin - held.begin);
 }
 
 Tensor OptimizedParameter::working() const {
@@ -111,6 +110,10 @@ void Optimizer::own(const std::string& name, ElementRange range) {
   OptimizedParameter& p = body_->find("own", name);
   check_range(p, range);
   if (p.owned() == range) return;
+  check(!body_->rule->needs_whole_parameters() || range == p.all(),
+        "{}: it computes with whole parameters, but ranks would share {}; got [{}, {}) of {}, want "
+        "a plugin that keeps parameters whole, such as torch_ddp, or another optimizer",
+        body_->rule->name(), name, range.begin, range.end, p.all().end);
   const ElementRange held = p.owned();
   p.part = range;
   p.master = narrowed(p.master, held, range, MemoryTag::masters);
@@ -153,8 +156,10 @@ void Optimizer::set_master(const std::string& name, Tensor master) {
   check_master(p, master);
   const bool is_larger = master.numel() != p.owned().size();
   if (is_larger) master = p.owned_of(master);
-  if (master.device() != p.home()) master = untracked::to(master, p.home());
-  else if (is_larger) master = untracked::clone(master);
+  if (master.device() != p.home())
+    master = untracked::to(master, p.home());
+  else if (is_larger)
+    master = untracked::clone(master);
   if (master.shape() != p.kept_shape()) master = untracked::reshape(master, p.kept_shape());
   set_memory_tag(master, MemoryTag::masters);
   p.keep_master(std::move(master));
@@ -176,9 +181,8 @@ void Optimizer::set_rounding(const std::string& name, UpdateRounding rounding, u
   p.rounding = rounding;
   p.noise_seed = uint64_t{seed} << 32 | index;
   const MemoryScope memory(MemoryTag::optimizer_state);
-  p.compensation = rounding == UpdateRounding::kahan
-                       ? zeros(p.kept_shape(), {DType::bf16, p.home()})
-                       : Tensor();
+  p.compensation =
+      rounding == UpdateRounding::kahan ? zeros(p.kept_shape(), {DType::bf16, p.home()}) : Tensor();
 }
 
 void Optimizer::Body::make_masters() {
@@ -195,8 +199,9 @@ void Optimizer::make_masters() { body_->make_masters(); }
 
 Parameters Optimizer::master_parameters() const {
   Parameters all;
-  body_->for_each(
-      [&](const auto& p) { all.push_back({p.name, p.master.defined() ? p.master : p.tensor}); });
+  body_->for_each([&](const auto& p) {
+    all.push_back({p.name, p.master.defined() ? p.master : p.tensor});
+  });
   return all;
 }
 

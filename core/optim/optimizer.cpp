@@ -64,10 +64,13 @@ Optimizer::Optimizer(std::unique_ptr<UpdateRule> rule, ParameterGroups groups,
 void Optimizer::Body::add(const ParameterGroup& added) {
   check(!added.parameters.empty(), "{}: no parameters; got an empty list as group {}", rule->name(),
         groups.size());
+  check(groups.empty() || !rule->minimizes(),
+        "{}: it has one group of parameters; got another, want all in one", rule->name());
   Group group;
   group.options = group.constructed = merged(*rule, defaults, added.options.numbers());
   for (const auto& parameter : added.parameters) {
     check_parameter(rule->name(), parameter);
+    rule->check_parameter(parameter, group.options);
     for_each([&](const auto& known) { check_distinct(rule->name(), known, parameter); });
     for (const auto& known : group.parameters) check_distinct(rule->name(), known, parameter);
     group.parameters.push_back(
@@ -90,8 +93,7 @@ std::vector<Tensor> Optimizer::Body::gradients() const {
   std::vector<Tensor> gradients;
   for (const auto& group : groups)
     for (const auto& p : group.parameters)
-      if (p.owned().size() > 0 && p.tensor.grad().defined())
-        gradients.push_back(p.gradient());
+      if (p.owned().size() > 0 && p.tensor.grad().defined()) gradients.push_back(p.gradient());
   return gradients;
 }
 
@@ -128,7 +130,9 @@ void Optimizer::step(const kernels::StepControl& control) {
 }
 
 Tensor Optimizer::step_after(const std::function<Tensor()>& closure) {
-  body_.in("optimizer.step").check_not_kept("optimizer.step", "step(closure)");
+  Body& body = body_.in("optimizer.step");
+  body.check_not_kept("optimizer.step", "step(closure)");
+  if (body.rule->minimizes()) return body.rule->minimize(body, closure);
   Tensor loss;
   {
     const GradMode on_the_tape(true);
@@ -144,6 +148,8 @@ void Optimizer::zero_grad() {
   body_->for_each([](auto& parameter) { clear_grad(parameter.tensor); });
 }
 
+bool Optimizer::needs_whole_parameters() const { return body_->rule->needs_whole_parameters(); }
+bool Optimizer::minimizes() const { return body_->rule->minimizes(); }
 const char* Optimizer::name() const { return body_->rule->name(); }
 Device Optimizer::device() const { return body_->device(); }
 

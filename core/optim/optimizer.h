@@ -170,7 +170,8 @@ class Optimizer {
   void step(const Tensor& found_inf, const Tensor& inverse_scale = {});
   void step(const kernels::StepControl& control);  // the same by pointers
   // Calls `closure`, which computes the loss and its gradients (zero_grad, forward, backward) with
-  // the tape on, then updates, as in PyTorch. Returns the closure's result. All rules call it once.
+  // the tape on, then updates, as in PyTorch. Returns the closure's first result. LBFGS calls it
+  // several times, all other rules once.
   template <class Closure>
   requires std::is_invocable_r_v<Tensor, Closure&> Tensor step(Closure&& closure) {
     return step_after(std::ref(closure));
@@ -210,6 +211,10 @@ class Optimizer {
 
   // --- parameters
   const char* name() const;
+  // Returns true if ranks must not share a parameter's elements, because steps compute with whole
+  // parameters (Adafactor, Muon); and if a step is a whole minimization (LBFGS).
+  bool needs_whole_parameters() const;
+  bool minimizes() const;
   Device device() const;
   Parameters parameters() const;
   // Returns those that have a gradient now.

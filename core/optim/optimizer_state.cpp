@@ -49,6 +49,17 @@ class Reader {
     // Copies, because a window would keep the memory of the whole tensor.
     return untracked::clone(OptimizedParameter::window(dense, held, parameter.owned()));
   }
+  // Returns a saved tensor of a rule that keeps whole ones; undefined if it is absent.
+  Tensor whole(const OptimizedParameter& parameter, const RuleState& state, DType dtype) {
+    const auto found = state_.tensors.find(parameter.name + "." + state.name);
+    if (found == state_.tensors.end()) return {};
+    used_.insert(found->first);
+    Shape shape = state.shape;
+    if (shape.ndim() > 0 && shape[0] < 0 && found->second.defined() && found->second.ndim() > 0)
+      shape[0] = found->second.size(0);
+    check_tensor(found->first, found->second, shape, dtype);
+    return untracked::contiguous(found->second);
+  }
   // Returns the saved tensor for the current precision's tensor (`now`). Throws if only one of the
   // two exists; undefined if neither does.
   Tensor beside(const OptimizedParameter& parameter, const char* kind, const Tensor& now,
@@ -93,15 +104,18 @@ class Reader {
 };
 
 // Returns the parameter with the saved state.
-OptimizedParameter loaded(const OptimizedParameter& now, Reader& reader,
-                          const std::vector<std::string>& kinds) {
+OptimizedParameter loaded(const OptimizedParameter& now, Reader& reader, const UpdateRule& rule,
+                          const OptimizerOptions& options) {
   OptimizedParameter next = now;
   const int64_t steps = reader.step(now);
   next.state = {};
+  const std::vector<RuleState> kinds = rule.states(options, now.tensor.shape());
   for (size_t i = 0; i < kinds.size(); ++i) {
-    const Tensor saved = reader.tensor(now, kinds[i], now.state_dtype());
+    const DType dtype = now.state_dtype();
+    const Tensor saved = rule.needs_whole_parameters() ? reader.whole(now, kinds[i], dtype)
+                                                       : reader.tensor(now, kinds[i].name, dtype);
     check(saved.defined() == (steps > 0),
-          "load_state_dict: {} of parameter {} after {} steps; got {}", kinds[i], now.name,
+          "load_state_dict: {} of parameter {} after {} steps; got {}", kinds[i].name, now.name,
           steps, saved.defined() ? "a tensor, want none" : "nothing, want a tensor");
     if (saved.defined()) next.state[i] = untracked::to(saved, now.home());
     set_memory_tag(next.state[i], MemoryTag::optimizer_state);
@@ -153,11 +167,12 @@ OptimizerState Optimizer::state_dict() const {
   for (const auto& group : body_->groups) {
     state.groups.push_back({group.options, body_->rule->counts_by_group() ? group.steps.taken() : 0,
                             group.constructed, group.names()});
-    const auto kinds = body_->rule->state_names(group.options);
     for (const auto& p : group.parameters) {
+      const auto kinds = body_->rule->states(group.options, p.tensor.shape());
       const int64_t taken = state.steps[p.name] = p.steps.taken();
       for (size_t i = 0; i < kinds.size(); ++i)
-        if (taken > 0 && p.state[i].defined()) state.tensors[p.name + "." + kinds[i]] = p.state[i];
+        if (taken > 0 && p.state[i].defined())
+          state.tensors[p.name + "." + kinds[i].name] = p.state[i];
       if (p.master.defined()) state.tensors[p.name + "." + master_name] = p.master;
       if (p.compensation.defined())
         state.tensors[p.name + "." + compensation_name] = p.compensation;
@@ -260,16 +275,15 @@ std::function<void()> Optimizer::prepare_load(const OptimizerState& state) {
           state.groups[i].step);
     next.push_back({{}, options, group.constructed, group.steps, group.numbers});
     for (const auto& now : group.parameters)
-      next.back().parameters.push_back(loaded(now, reader, body_->rule->state_names(options)));
+      next.back().parameters.push_back(loaded(now, reader, *body_->rule, options));
     parameters += next.back().parameters.size();
   }
   reader.check_all_used(parameters);
   std::vector<int64_t> group_steps;
   for (const auto& group : state.groups) group_steps.push_back(group.step);
   return [this_body = body_, next = std::make_shared<std::vector<Body::Group>>(std::move(next)),
-          group_steps, steps = state.steps] {
-    put_in_force(*this_body, std::move(*next), group_steps, steps);
-  };
+          group_steps,
+          steps = state.steps] { put_in_force(*this_body, std::move(*next), group_steps, steps); };
 }
 
 }  // namespace booster

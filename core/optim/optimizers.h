@@ -7,10 +7,10 @@
 
 #include "core/optim/optimizer.h"
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,91 +18,52 @@
 
 namespace booster {
 
+// clang-format off
 // --- Stochastic gradient descent, by the formulas of torch.optim.SGD:
 //   g += weight_decay * p
 //   m  = g at a parameter's first step, else momentum * m + (1 - dampening) * g
 //   p -= lr * (nesterov ? g + momentum * m : m)            (without momentum: lr * g)
-
 struct SGDOptions {
-  double lr = 1e-3;
-  double momentum = 0;      // >= 0
-  double dampening = 0;     // [0, 1]
-  double weight_decay = 0;  // >= 0
-  bool nesterov = false;    // needs momentum and no dampening
-  bool maximize = false;
+  double lr = 1e-3, momentum = 0;           // >= 0
+  double dampening = 0, weight_decay = 0;   // [0, 1]; >= 0
+  bool nesterov = false, maximize = false;  // nesterov needs momentum and no dampening
 };
-
-class SGD : public Optimizer {
- public:
-  explicit SGD(ParameterGroups groups, const SGDOptions& options = {});
-};
-
-std::unique_ptr<UpdateRule> sgd_rule();
-OptimizerOptions options_of(const SGDOptions& options);
+struct SGD : Optimizer { explicit SGD(ParameterGroups, const SGDOptions& = {}); };
 
 // --- Adam (Kingma and Ba) and AdamW (Loshchilov and Hutter), by the formulas of torch.optim:
 //   Adam: g += weight_decay * p              AdamW: p *= 1 - lr * weight_decay
 //   m = beta1 * m + (1 - beta1) * g          v = beta2 * v + (1 - beta2) * g^2
 //   p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
 // t counts each parameter's own steps: a parameter without a gradient keeps value, m, v and t.
-
 struct AdamOptions {
   double lr = 1e-3;
   std::pair<double, double> betas = {0.9, 0.999};  // each in [0, 1)
-  double eps = 1e-8;                               // >= 0
-  double weight_decay = 0;                         // >= 0; added to the gradient
+  double eps = 1e-8, weight_decay = 0;             // >= 0; decay is added to the gradient
   bool maximize = false;
 };
-
-class Adam : public Optimizer {
- public:
-  explicit Adam(ParameterGroups groups, const AdamOptions& options = {});
-};
+struct Adam : Optimizer { explicit Adam(ParameterGroups, const AdamOptions& = {}); };
 
 struct AdamWOptions {
   double lr = 1e-3;
   std::pair<double, double> betas = {0.9, 0.999};
-  double eps = 1e-8;
-  double weight_decay = 1e-2;  // decoupled from the gradient
+  double eps = 1e-8, weight_decay = 1e-2;  // decoupled from the gradient
   bool maximize = false;
 };
-
-class AdamW : public Optimizer {
- public:
-  explicit AdamW(ParameterGroups groups, const AdamWOptions& options = {});
-};
-
-std::unique_ptr<UpdateRule> adam_rule();
-std::unique_ptr<UpdateRule> adamw_rule();
-OptimizerOptions options_of(const AdamOptions& options);
-OptimizerOptions options_of(const AdamWOptions& options);
+struct AdamW : Optimizer { explicit AdamW(ParameterGroups, const AdamWOptions& = {}); };
 
 // --- RMSprop (Hinton; centered: Graves, arXiv:1308.0850), by the formulas of torch.optim.RMSprop:
-//
 //   g += weight_decay * p
 //   v = alpha * v + (1 - alpha) * g^2
 //   a = alpha * a + (1 - alpha) * g, v' = v - a^2 if centered, else v' = v
 //   u = g / (sqrt(v') + eps)
 //   m = momentum * m + u, u = m if there is momentum
 //   p -= lr * u
-
 struct RMSpropOptions {
-  double lr = 1e-2;
-  double alpha = 0.99;      // [0, 1]
-  double eps = 1e-8;        // >= 0
-  double weight_decay = 0;  // >= 0
-  double momentum = 0;      // >= 0
-  bool centered = false;
-  bool maximize = false;
+  double lr = 1e-2, alpha = 0.99;                      // alpha in [0, 1]
+  double eps = 1e-8, weight_decay = 0, momentum = 0;   // >= 0
+  bool centered = false, maximize = false;
 };
-
-class RMSprop : public Optimizer {
- public:
-  explicit RMSprop(ParameterGroups groups, const RMSpropOptions& options = {});
-};
-
-std::unique_ptr<UpdateRule> rmsprop_rule();
-OptimizerOptions options_of(const RMSpropOptions& options);
+struct RMSprop : Optimizer { explicit RMSprop(ParameterGroups, const RMSpropOptions& = {}); };
 
 // --- LAMB (You et al., arXiv:1904.00962) in NVIDIA's variant, by the formulas of timm.optim.Lamb:
 //   every g is divided by max(1, |all g| / max_grad_norm)
@@ -112,27 +73,15 @@ OptimizerOptions options_of(const RMSpropOptions& options);
 // The ratio applies if weight_decay != 0 or always_adapt; trust_clip limits it to 1. With
 // decoupled_decay p is first multiplied by 1 - lr * weight_decay, and u has no decay. t counts the
 // steps of the parameter group.
-
 struct LAMBOptions {
   double lr = 1e-3;
   std::pair<double, double> betas = {0.9, 0.999};  // each in [0, 1)
-  double eps = 1e-6;                               // >= 0
-  double weight_decay = 0.01;                      // >= 0
+  double eps = 1e-6, weight_decay = 0.01;          // >= 0
   double max_grad_norm = 1;                        // of all gradients together; 0: no clipping
-  bool bias_correction = true;
-  bool grad_averaging = true;
-  bool trust_clip = false;
-  bool always_adapt = false;
-  bool decoupled_decay = false;
+  bool bias_correction = true, grad_averaging = true;
+  bool trust_clip = false, always_adapt = false, decoupled_decay = false;
 };
-
-class LAMB : public Optimizer {
- public:
-  explicit LAMB(ParameterGroups groups, const LAMBOptions& options = {});
-};
-
-std::unique_ptr<UpdateRule> lamb_rule();
-OptimizerOptions options_of(const LAMBOptions& options);
+struct LAMB : Optimizer { explicit LAMB(ParameterGroups, const LAMBOptions& = {}); };
 
 // --- The other optimizers of torch.optim that change each element by itself. t counts from 1; with
 // decoupled_weight_decay p is first multiplied by 1 - lr * weight_decay, else g += weight_decay *
@@ -143,20 +92,14 @@ struct AdadeltaOptions {
   double lr = 1, rho = 0.9, eps = 1e-6, weight_decay = 0;
   bool maximize = false;
 };
-class Adadelta : public Optimizer {
- public:
-  explicit Adadelta(ParameterGroups groups, const AdadeltaOptions& options = {});
-};
+struct Adadelta : Optimizer { explicit Adadelta(ParameterGroups, const AdadeltaOptions& = {}); };
 
 // v, from initial_accumulator_value, sums g^2; p -= lr / (1 + (t - 1) lr_decay) g / (sqrt(v) + eps)
 struct AdagradOptions {
   double lr = 1e-2, lr_decay = 0, weight_decay = 0, initial_accumulator_value = 0, eps = 1e-10;
   bool maximize = false;
 };
-class Adagrad : public Optimizer {
- public:
-  explicit Adagrad(ParameterGroups groups, const AdagradOptions& options = {});
-};
+struct Adagrad : Optimizer { explicit Adagrad(ParameterGroups, const AdagradOptions& = {}); };
 
 // Adam with u = max(beta2 u, |g| + eps) in place of the root of v.
 struct AdamaxOptions {
@@ -165,10 +108,7 @@ struct AdamaxOptions {
   double eps = 1e-8, weight_decay = 0;
   bool maximize = false;
 };
-class Adamax : public Optimizer {
- public:
-  explicit Adamax(ParameterGroups groups, const AdamaxOptions& options = {});
-};
+struct Adamax : Optimizer { explicit Adamax(ParameterGroups, const AdamaxOptions& = {}); };
 
 // eta = lr / (1 + lambd lr (t - 1))^alpha; p -= eta (g + lambd p). Its state `ax` is the average of
 // p since step t0.
@@ -176,10 +116,7 @@ struct ASGDOptions {
   double lr = 1e-2, lambd = 1e-4, alpha = 0.75, t0 = 1e6, weight_decay = 0;
   bool maximize = false;
 };
-class ASGD : public Optimizer {
- public:
-  explicit ASGD(ParameterGroups groups, const ASGDOptions& options = {});
-};
+struct ASGD : Optimizer { explicit ASGD(ParameterGroups, const ASGDOptions& = {}); };
 
 // Adam with Nesterov's momentum (Dozat, 2016).
 struct NAdamOptions {
@@ -188,10 +125,7 @@ struct NAdamOptions {
   double eps = 1e-8, weight_decay = 0, momentum_decay = 4e-3;
   bool decoupled_weight_decay = false, maximize = false;
 };
-class NAdam : public Optimizer {
- public:
-  explicit NAdam(ParameterGroups groups, const NAdamOptions& options = {});
-};
+struct NAdam : Optimizer { explicit NAdam(ParameterGroups, const NAdamOptions& = {}); };
 
 // Adam, rectified while v is young (Liu et al., arXiv:1908.03265).
 struct RAdamOptions {
@@ -200,10 +134,7 @@ struct RAdamOptions {
   double eps = 1e-8, weight_decay = 0;
   bool decoupled_weight_decay = false, maximize = false;
 };
-class RAdam : public Optimizer {
- public:
-  explicit RAdam(ParameterGroups groups, const RAdamOptions& options = {});
-};
+struct RAdam : Optimizer { explicit RAdam(ParameterGroups, const RAdamOptions& = {}); };
 
 // Each element's step grows by etas.second while the sign of g stays, else shrinks by etas.first.
 struct RpropOptions {
@@ -212,10 +143,57 @@ struct RpropOptions {
   std::pair<double, double> step_sizes = {1e-6, 50};
   bool maximize = false;
 };
-class Rprop : public Optimizer {
- public:
-  explicit Rprop(ParameterGroups groups, const RpropOptions& options = {});
+struct Rprop : Optimizer { explicit Rprop(ParameterGroups, const RpropOptions& = {}); };
+
+// --- Optimizers that compute with whole parameters. They train with torch_ddp and pipelines. ZeRO,
+// fsdp and tensor parallelism refuse them, because there ranks share a parameter's elements.
+
+// Adafactor (Shazeer and Stern, arXiv:1804.04235), by the formulas of torch.optim.Adafactor, with
+// b = t^beta2_decay and means along rows and columns of the last two dimensions:
+//   R += b (mean over columns of g^2 - R)     C += b (mean over rows of g^2 - C)
+//   V  = R C / max(mean R, eps1)              vectors: V += b (g^2 - V)
+//   u  = g / max(sqrt(V), eps1)
+//   p  = (1 - lr weight_decay) p - max(eps2, rms(p)) min(lr, 1 / sqrt(t)) u / max(1, rms(u) / d)
+struct AdafactorOptions {
+  double lr = 1e-2, beta2_decay = -0.8;
+  std::pair<double, double> eps = {0, 1e-3};  // eps1: 0 is the spacing of the dtype at 1
+  double d = 1, weight_decay = 0;
+  bool maximize = false;
 };
+struct Adafactor : Optimizer { explicit Adafactor(ParameterGroups, const AdafactorOptions& = {}); };
+
+// Muon (Jordan et al., 2024), by the formulas of torch.optim.Muon, for matrices. AdamW updates the
+// groups with the option adamw = 1: vectors, and usually embeddings and the head.
+//   m += (1 - momentum) (g - m),  p = (1 - lr weight_decay) p - lr s O
+// O has m's (nesterov: m blended with g) singular vectors and singular values near 1, by ns_steps
+// Newton-Schulz iterations; s is max(1, rows / columns)^(1/2), or 0.2 max(rows, columns)^(1/2) for
+// "match_rms_adamw", or (rows / columns)^(1/2) for "spectral_unclamped".
+struct MuonOptions {
+  double lr = 1e-3, weight_decay = 0.1, momentum = 0.95;
+  bool nesterov = true;
+  std::array<double, 3> ns_coefficients = {3.4445, -4.775, 2.0315};
+  double eps = 1e-7;
+  int64_t ns_steps = 5;
+  std::string adjust_lr_fn = "original";
+  std::pair<double, double> betas = {0.9, 0.95};  // of AdamW
+  double adamw_eps = 1e-8;
+};
+struct Muon : Optimizer { explicit Muon(ParameterGroups, const MuonOptions& = {}); };
+
+// L-BFGS, by torch.optim.LBFGS: step(closure) calls the closure up to max_eval times, and moves up
+// to max_iter times. One group of parameters. No Booster takes it, because a strategy and a plugin
+// know steps of one evaluation only. A closure that throws changes neither parameters nor state.
+struct LBFGSOptions {
+  double lr = 1;
+  int64_t max_iter = 20, max_eval = 0;  // 0: max_iter 5 / 4
+  double tolerance_grad = 1e-7, tolerance_change = 1e-9;
+  int64_t history_size = 100;
+  std::string line_search_fn = "";  // or "strong_wolfe"
+  bool maximize = false;
+};
+struct LBFGS : Optimizer { explicit LBFGS(ParameterGroups, const LBFGSOptions& = {}); };
+
+// clang-format on
 
 // --- An exponential moving average of an optimizer's parameters, which often evaluates better than
 // the parameters themselves.
@@ -238,8 +216,7 @@ struct ParameterAverageOptions {
   // In step t, counted from 1 after update_after_step, the decay is at most
   // 1 - (1 + t / warmup_gamma)^-warmup_power.
   bool warmup = false;
-  double warmup_gamma = 1;
-  double warmup_power = 2.0 / 3;
+  double warmup_gamma = 1, warmup_power = 2.0 / 3;
   double min_decay = 0;           // lower bound in the warm-up
   int64_t update_after_step = 0;  // up to this step the average equals the parameters
 };

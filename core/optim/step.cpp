@@ -10,6 +10,7 @@
 #include "kernels/arguments/multi_tensor.h"
 #include "kernels/catalogue.h"
 #include "kernels/host/recording.h"
+#include "platform/error.h"
 
 namespace booster {
 namespace {
@@ -35,7 +36,8 @@ Tensor working_copy(const OptimizedParameter& parameter) {
   return copy.defined() ? parameter.owned_of(copy) : copy;
 }
 
-Participant participant(OptimizedParameter& parameter, size_t states, StepCopies& copies) {
+Participant participant(OptimizedParameter& parameter, const std::vector<RuleState>& states,
+                        StepCopies& copies) {
   const MemoryScope memory(MemoryTag::optimizer_state);
   Participant p = {.parameter = &parameter,
                    .value = copies.update(parameter.value()),
@@ -43,9 +45,9 @@ Participant participant(OptimizedParameter& parameter, size_t states, StepCopies
                    .state = parameter.state};
   p.copy = copies.overwrite(working_copy(parameter));
   const DType dtype = parameter.state_dtype();
-  for (size_t i = 0; i < states; ++i)
+  for (size_t i = 0; i < states.size(); ++i)
     if (!p.state[i].defined())
-      p.state[i] = zeros(parameter.kept_shape(), {dtype, parameter.home()});
+      p.state[i] = zeros(states[i].shape, {dtype, parameter.home()});
     else if (p.state[i].dtype() != dtype)  // the model was converted since
       p.state[i] = untracked::cast(p.state[i], dtype);
   return p;
@@ -55,10 +57,11 @@ std::vector<Participant> participants(Optimizer::Body::Group& group, const Updat
                                       StepCopies& copies) {
   std::vector<Participant> result;
   result.reserve(group.parameters.size());
-  const size_t states = rule.state_names(group.options).size();
   for (auto& parameter : group.parameters) {
     parameter.refresh_master();  // frozen ones too: after the step all are in step
-    if (parameter.tensor.grad().defined()) result.push_back(participant(parameter, states, copies));
+    if (!parameter.tensor.grad().defined()) continue;
+    const auto states = rule.states(group.options, parameter.kept_shape());
+    result.push_back(participant(parameter, states, copies));
   }
   return result;
 }
@@ -168,6 +171,8 @@ void Step::add_group(Optimizer::Body::Group& group) {
     StepCount& own = p.parameter->steps;
     count(own);
     work.slots.push_back(slot_of(p, rule_.counts_by_group() ? group.steps : own));
+    if (rule_.needs_whole_parameters())
+      work.call.tensors.push_back({p.value, p.grad, p.state, own.on_device});
   }
   work_.push_back(std::move(work));
 }
@@ -208,6 +213,8 @@ void check_recordable(const Optimizer::Body& optimizer) {
   const auto refuse = [](const char* why, const char* instead) {
     kernels::refuse_to_record("optimizer.step", why, instead);
   };
+  if (optimizer.rule->needs_whole_parameters())
+    refuse("because its rule reads the options on the host", "step() after replay()");
   if (optimizer.clip_factor.defined())
     refuse("because its gradients were clipped by norm", "step() after replay()");
   for (const auto& group : optimizer.groups)
@@ -224,6 +231,10 @@ void check_recordable(const Optimizer::Body& optimizer) {
 }  // namespace
 
 void Optimizer::Body::step(kernels::StepControl control) {
+  check(!rule->minimizes(),
+        "{}: a step evaluates the loss several times; got step() without a closure, want "
+        "step(closure) of an optimizer that no Booster took",
+        rule->name());
   compute_unread();  // logits of a head whose weight changes now
   check_recordable(*this);
   if (control.clip_factor) settle_clip();

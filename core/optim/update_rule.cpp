@@ -29,6 +29,13 @@ void check_range(const UpdateRule& rule, const OptionRange& range, double value)
 
 }  // namespace
 
+std::vector<RuleState> UpdateRule::states(const OptimizerOptions& options,
+                                          const Shape& parameter) const {
+  std::vector<RuleState> all;
+  for (const std::string& name : state_names(options)) all.push_back({name, parameter});
+  return all;
+}
+
 void check_options(const UpdateRule& rule, const OptimizerOptions& options) {
   const auto ranges = rule.options();
   for (const auto& range : ranges) {

@@ -6,6 +6,8 @@
 #include "core/optim/optimizer.h"
 #include "kernels/arguments/multi_tensor.h"
 
+#include <array>
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -20,6 +22,16 @@ struct OptionRange {
   bool below_high = false;
 };
 
+inline constexpr size_t max_states = 4;
+
+// A parameter that takes part in a step, as tensors on the step's device. `value` has the
+// parameter's shape.
+struct StepTensors {
+  Tensor value, grad;
+  std::array<Tensor, max_states> state = {};
+  Tensor steps = {};  // i64: steps taken before this one
+};
+
 // The arguments of a rule's kernels for one group's parameters. Pointers are to device memory.
 struct GroupStep {
   Device device;
@@ -27,11 +39,16 @@ struct GroupStep {
   kernels::OptimizerSlots slots = {};
   const kernels::StepNumbers* numbers = nullptr;  // of `options`
   kernels::StepControl control = {};
-  const double* grad_norm = nullptr;  // of all gradients, if max_grad_norm is not 0
-  double* squares = nullptr;          // two numbers per slot, if the rule sums_squares
+  const double* grad_norm = nullptr;      // of all gradients, if max_grad_norm is not 0
+  double* squares = nullptr;              // two numbers per slot, if the rule sums_squares
+  std::vector<StepTensors> tensors = {};  // of the slots, if the rule needs whole parameters
 };
 
-inline constexpr size_t max_states = 3;
+// A state tensor of a parameter. A first size of -1 stands for any.
+struct RuleState {
+  std::string name;
+  Shape shape;
+};
 
 class UpdateRule {
  public:
@@ -44,6 +61,18 @@ class UpdateRule {
   virtual void check_together(const OptimizerOptions&) const {}
   // Returns the names of a parameter's state tensors under these options; at most max_states.
   virtual std::vector<std::string> state_names(const OptimizerOptions& options) const = 0;
+  // Returns the state of a parameter of this shape. Shapes differ from the parameter's only if the
+  // rule needs whole parameters.
+  virtual std::vector<RuleState> states(const OptimizerOptions& options,
+                                        const Shape& parameter) const;
+  // Returns true if the rule computes with whole parameters, so that ranks must not share one.
+  virtual bool needs_whole_parameters() const { return false; }
+  // Throws for a parameter that the rule cannot update with these options.
+  virtual void check_parameter(const NamedTensor&, const OptimizerOptions&) const {}
+  // Returns true if a step is minimize(), which calls the closure several times.
+  virtual bool minimizes() const { return false; }
+  // Runs step(closure) of a rule that minimizes.
+  virtual Tensor minimize(Optimizer::Body&, const std::function<Tensor()>&) const { return {}; }
   // Returns true if all parameters of a group share the group's count of steps.
   virtual bool counts_by_group() const { return false; }
   // Returns the limit to which the rule itself clips the global gradient norm; 0: it does not clip.

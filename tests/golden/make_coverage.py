@@ -106,6 +106,11 @@ def layers():
         case("bilinear", F.bilinear, Input(3, 2), Input(3, 4), Input(5, 2, 4), Input(5)),
         case("conv3d", lambda x, w, b: F.conv3d(x, w, b, (2, 1, 1), (1, 0, 2), (1, 2, 1)), VOLUME,
              Input(3, 2, 2, 3, 2), Input(3)),
+        case("conv_transpose3d", lambda x, w, b: F.conv_transpose3d(
+            x, w, b, (2, 1, 2), (1, 0, 1), (1, 0, 1), 1, (2, 1, 1)), Input(2, 2, 3, 4, 3),
+             Input(2, 3, 2, 3, 2), Input(3)),
+        case("conv_transpose3d_groups", lambda x, w: F.conv_transpose3d(
+            x, w, None, 1, (2, 1, 0), 0, 2), Input(1, 4, 3, 4, 3), Input(4, 1, 3, 2, 1)),
         case("conv_transpose1d", lambda x, w, b: F.conv_transpose1d(x, w, b, 2, 1, 1), SIGNAL,
              Input(4, 3, 3), Input(3)),
         case("max_pool1d", lambda x: F.max_pool1d(x, 3, 2, 1), SIGNAL),
@@ -120,6 +125,11 @@ def layers():
         case("adaptive_max_pool3d", lambda x: F.adaptive_max_pool3d(x, (2, 4, 3)), VOLUME),
         case("max_unpool2d",
              lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, 2, return_indices=True), 2, 2), IMAGE),
+        case("max_unpool3d", lambda x: F.max_unpool3d(
+            *F.max_pool3d(x, (2, 2, 1), (2, 2, 1), return_indices=True), (2, 2, 1), (2, 2, 1),
+            output_size=VOLUME.shape[2:]), VOLUME),
+        case("lp_pool3d", lambda x: F.lp_pool3d(x, 3, (2, 3, 1), (1, 2, 2)),
+             Input(2, 2, 5, 6, 4, low=0.1)),
         case("lp_pool2d", lambda x: F.lp_pool2d(x, 2, (2, 3), 2), Input(2, 4, 7, 6, low=0.1)),
         case("unfold", lambda x: F.unfold(x, (2, 3), 1, (1, 0), (2, 1)), IMAGE),
         case("fold", lambda x: F.fold(x, (5, 4), (2, 3), 1, (1, 0), (2, 1)), Input(2, 12, 6)),

@@ -300,7 +300,17 @@ def functions():
     ]
 
 
-def recurrent_case(name, layer, x_shape, states, batch_first=False):
+def packed(layer, x, given, lengths):
+    """The layer's results of sequences that end early, padded again."""
+    rnn = torch.nn.utils.rnn
+    first = layer.batch_first
+    steps = x.shape[1 if first else 0]
+    short = rnn.pack_padded_sequence(x, torch.tensor(lengths), first, enforce_sorted=False)
+    y, last = layer(short, given)
+    return rnn.pad_packed_sequence(y, first, total_length=steps)[0], last
+
+
+def recurrent_case(name, layer, x_shape, states, lengths=None):
     """Output, last states and gradients of a layer whose parameters, input and states are hashed."""
     layer = layer.double()
     with torch.no_grad():
@@ -308,35 +318,50 @@ def recurrent_case(name, layer, x_shape, states, batch_first=False):
             p.copy_(hashed(tuple(p.shape), seed) * 0.7)
     x = hashed(x_shape, 50).requires_grad_()
     given = [hashed(shape, 51 + i).requires_grad_() for i, shape in enumerate(states)]
+    has_cell = isinstance(layer, (torch.nn.LSTM, torch.nn.LSTMCell))
+    state = None if not given else tuple(given) if has_cell else given[0]
+    last = packed(layer, x, state, lengths) if lengths else layer(x, state)
     if isinstance(layer, torch.nn.LSTMCell):
-        h, c = layer(x, tuple(given) if given else None)
-        results = [h, h, c]
-    elif isinstance(layer, torch.nn.LSTM):
-        y, (h, c) = layer(x, tuple(given) if given else None)
-        results = [y, h, c]
+        results = [last[0], *last]
+    elif isinstance(layer, torch.nn.RNNCellBase):
+        results = [last, last]
     else:
-        results = list(layer(x, given[0] if given else None))
+        results = [last[0], *last[1]] if has_cell else list(last)
     sum((r * hashed(tuple(r.shape), 90 + i)).sum() for i, r in enumerate(results)).backward()
-    return {"name": name, "x": x_shape, "states": states,
+    return {"name": name, "x": x_shape, "states": states, "lengths": lengths or [],
             "results": [numbers(r) for r in results], "dx": numbers(x.grad),
             "dstates": [numbers(s.grad) for s in given],
             "grads": {n: numbers(p.grad) for n, p in layer.named_parameters()}}
 
 
 def recurrent():
+    n = torch.nn
     two = dict(num_layers=2, bidirectional=True)
-    return [recurrent_case("lstm", torch.nn.LSTM(3, 4), (5, 2, 3), []),
-            recurrent_case("lstm_two_ways", torch.nn.LSTM(3, 4, **two), (5, 2, 3),
-                           [(4, 2, 4), (4, 2, 4)]),
-            recurrent_case("lstm_batch_first", torch.nn.LSTM(3, 4, batch_first=True, bias=False),
-                           (2, 5, 3), [(1, 2, 4), (1, 2, 4)]),
-            recurrent_case("lstm_one", torch.nn.LSTM(3, 4), (5, 3), [(1, 4), (1, 4)]),
-            recurrent_case("gru", torch.nn.GRU(3, 4), (5, 2, 3), []),
-            recurrent_case("gru_two_ways", torch.nn.GRU(3, 4, **two), (5, 2, 3), [(4, 2, 4)]),
-            recurrent_case("gru_batch_first", torch.nn.GRU(3, 4, batch_first=True, bias=False),
-                           (2, 5, 3), [(1, 2, 4)]),
-            recurrent_case("lstm_cell", torch.nn.LSTMCell(3, 4), (2, 3), [(2, 4), (2, 4)]),
-            recurrent_case("lstm_cell_one", torch.nn.LSTMCell(3, 4, bias=False), (3,), [])]
+    first = dict(batch_first=True, bias=False)
+    state = [(4, 2, 4), (4, 2, 4)]
+    cases = [recurrent_case("lstm_cell", n.LSTMCell(3, 4), (2, 3), [(2, 4), (2, 4)]),
+             recurrent_case("lstm_cell_one", n.LSTMCell(3, 4, bias=False), (3,), []),
+             recurrent_case("gru_cell", n.GRUCell(3, 4), (2, 3), [(2, 4)]),
+             recurrent_case("gru_cell_one", n.GRUCell(3, 4, bias=False), (3,), []),
+             recurrent_case("rnn_cell", n.RNNCell(3, 4), (2, 3), [(2, 4)]),
+             recurrent_case("rnn_cell_relu", n.RNNCell(3, 4, nonlinearity="relu"), (2, 3), []),
+             recurrent_case("rnn_relu", n.RNN(3, 4, nonlinearity="relu"), (5, 2, 3), [(1, 2, 4)]),
+             recurrent_case("lstm_projected", n.LSTM(3, 4, proj_size=2), (5, 2, 3),
+                            [(1, 2, 2), (1, 2, 4)]),
+             recurrent_case("lstm_projected_two_ways", n.LSTM(3, 4, proj_size=2, **two),
+                            (5, 2, 3), [])]
+    for kind, layer in [("lstm", n.LSTM), ("gru", n.GRU), ("rnn", n.RNN)]:
+        given = state if kind == "lstm" else state[:1]
+        one = [(1, *shape[1:]) for shape in given]
+        cases += [recurrent_case(kind, layer(3, 4), (5, 2, 3), []),
+                  recurrent_case(kind + "_two_ways", layer(3, 4, **two), (5, 2, 3), given),
+                  recurrent_case(kind + "_batch_first", layer(3, 4, **first), (2, 5, 3), one),
+                  recurrent_case(kind + "_one", layer(3, 4), (5, 3), [(1, 4) for _ in given]),
+                  recurrent_case(kind + "_two_ways_packed", layer(3, 4, **two), (5, 3, 3),
+                                 [(4, 3, 4) for _ in given], [2, 5, 3]),
+                  recurrent_case(kind + "_batch_first_packed", layer(3, 4, **first), (2, 5, 3), [],
+                                 [3, 1])]
+    return cases
 
 
 def fill(model):

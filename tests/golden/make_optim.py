@@ -203,19 +203,33 @@ def timm_cosine(steps, steps_per_epoch=0, **options):
             "base": 0.1, "lrs": rates}
 
 
-def sequential(name, parts, milestones, steps):
-    """PyTorch's SequentialLR; parts are the names that lr_scheduler_test.cpp knows."""
+def part_named(name):
+    """A schedule that lr_scheduler_test.cpp knows by this name."""
     s = torch.optim.lr_scheduler
-    made = {"linear": lambda o: s.LinearLR(o, 0.25, 1.0, 4),
+    return {"linear": lambda o: s.LinearLR(o, 0.25, 1.0, 4),
             "cosine": lambda o: s.CosineAnnealingLR(o, 6, 0.01),
             "exponential": lambda o: s.ExponentialLR(o, 0.8),
             "constant": lambda o: s.ConstantLR(o, 0.5, 3),
             "step": lambda o: s.StepLR(o, 2, 0.5),
-            "multi_step": lambda o: s.MultiStepLR(o, [1, 3], 0.5)}
+            "multi_step": lambda o: s.MultiStepLR(o, [1, 3], 0.5),
+            "polynomial": lambda o: s.PolynomialLR(o, 8, 2.0),
+            "multiplicative": lambda o: s.MultiplicativeLR(o, lambda t: 1 - 0.3 / t)}[name]
+
+
+def sequential(name, parts, milestones, steps):
+    """PyTorch's SequentialLR."""
+    s = torch.optim.lr_scheduler
     return torch_schedule(f"sequential {name}", "sequential",
                           {"parts": parts, "milestones": milestones},
-                          lambda o: s.SequentialLR(o, [made[part](o) for part in parts],
+                          lambda o: s.SequentialLR(o, [part_named(part)(o) for part in parts],
                                                    milestones), steps)
+
+
+def chained(name, parts, steps):
+    s = torch.optim.lr_scheduler
+    return torch_schedule(f"chained {name}", "chained", {"parts": parts},
+                          lambda o: s.ChainedScheduler([part_named(part)(o) for part in parts]),
+                          steps)
 
 
 def plateau(metrics, **options):
@@ -292,6 +306,26 @@ def schedules():
             ("of three", ["constant", "exponential", "step"], [2, 7]),
             ("that goes on late", ["cosine", "multi_step"], [9])]:
         cases.append(sequential(name, parts, milestones, 14))
+    for name, parts in [("of constant and exponential", ["constant", "exponential"]),
+                        ("of three", ["step", "linear", "polynomial"]),
+                        ("of a product", ["multi_step", "multiplicative"])]:
+        cases.append(chained(name, parts, 12))
+    cases.append(torch_schedule("multiplicative", "multiplicative", {},
+                                lambda o: s.MultiplicativeLR(o, lambda t: 1 - 0.3 / t), 12))
+    for T_0, T_mult, eta_min, steps in [(4, 1, 0.0, 14), (3, 2, 0.01, 25), (1, 1, 0.02, 4),
+                                        (2, 3, 0.0, 30)]:
+        cases.append(torch_schedule(
+            f"cosine_warm_restarts {T_0} {T_mult}", "cosine_warm_restarts",
+            {"T_0": T_0, "T_mult": T_mult, "eta_min": eta_min},
+            lambda o: s.CosineAnnealingWarmRestarts(o, T_0, T_mult, eta_min), steps))
+    for more in [{}, {"step_size_down": 5}, {"mode": "triangular2"},
+                 {"mode": "exp_range", "gamma": 0.9}, {"base_momentum": 0.5, "max_momentum": 0.7},
+                 {"mode": "triangular2", "step_size_up": 1, "step_size_down": 1}]:
+        for optimizer in ["sgd", "adamw"]:
+            options = {"base_lr": 0.01, "max_lr": 0.3, "step_size_up": 3, **more}
+            cases.append(torch_schedule(f"cyclic {more} {optimizer}", "cyclic", options,
+                                        lambda o: s.CyclicLR(o, **options), 20,
+                                        optimizer=optimizer))
     cases.append(torch_schedule("lambda 0.95^t", "lambda", {},
                                 lambda o: s.LambdaLR(o, lambda t: 0.95 ** t), 10))
     for total, more in [(10, {}), (3, {}), (1, {}), (2, {}), (7, {"pct_start": 0.5}),

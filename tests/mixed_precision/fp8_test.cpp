@@ -2,7 +2,7 @@
 #include "core/nn/functional.h"
 #include "core/nn/models.h"
 #include "core/nn/models/vit.h"
-#include "core/nn/multi_head_attention.h"
+#include "core/nn/sequence_layers.h"
 #include "core/optim/optimizers.h"
 #include "tests/mixed_precision/fp8_trial.h"
 
@@ -66,14 +66,15 @@ double final_loss(Precision& precision) {
 
 TEST_CASE("projections of attention run in 8 bits, also one third at a time") {
   manual_seed(5);
-  auto attention = std::make_shared<MultiHeadAttention>(32, 2);
+  auto attention =
+      std::make_shared<MultiheadAttention>(32, 2, MultiheadAttentionOptions{.batch_first = true});
   Trial t = trial(Model(attention), {.scaling = "current"});
   CHECK(t.precision.layers() == std::vector<std::string>{"in_proj", "out_proj"});
   CHECK(t.precision.notes().empty());
   const Tensor x = batch(0, 32);
   const PolicyScope numbers(t.precision.policy({}));
   const Numbers packed = (*attention)(x).to_vector<double>();
-  const Numbers thirds = attention->attend(x, x, x).to_vector<double>();
+  const Numbers thirds = (*attention)(x, x, x).output.to_vector<double>();
   double largest_difference = 0, largest_value = 0;
   for (size_t i = 0; i < packed.size(); ++i) {
     largest_difference = std::max(largest_difference, std::abs(packed[i] - thirds[i]));

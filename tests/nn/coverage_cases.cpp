@@ -97,6 +97,12 @@ const Table layer_functions = {
     CASE("bilinear", bilinear(in[0], in[1], in[2], in[3])),
     CASE("conv3d", conv3d(in[0], in[1], in[2],
                           {.stride = {2, 1, 1}, .padding = {1, 0, 2}, .dilation = {1, 2, 1}})),
+    CASE("conv_transpose3d",
+         conv_transpose3d(in[0], in[1], in[2],
+                          {.stride = {2, 1, 2}, .padding = {1, 0, 1}, .dilation = {2, 1, 1}},
+                          {1, 0, 1})),
+    CASE("conv_transpose3d_groups",
+         conv_transpose3d(in[0], in[1], {}, {.padding = {2, 1, 0}, .groups = 2})),
     CASE("conv_transpose1d",
          conv_transpose1d(in[0], in[1], in[2], {.stride = 2, .padding = 1}, 1)),
     CASE("max_pool1d", max_pool1d(in[0], 3, {.stride = 2, .padding = 1})),
@@ -116,6 +122,12 @@ const Table layer_functions = {
        const auto [largest, index] = max_pool2d_with_indices(in[0], 2);
        return max_unpool2d(largest, index, {6, 6});
      }},
+    {"max_unpool3d",
+     [](const Inputs& in) {
+       const auto [largest, index] = max_pool3d_with_indices(in[0], {2, 2, 1});
+       return max_unpool3d(largest, index, {5, 6, 4});
+     }},
+    CASE("lp_pool3d", lp_pool3d(in[0], 3, {2, 3, 1}, {.stride = Size3d(1, 2, 2)})),
     CASE("lp_pool2d", lp_pool2d(in[0], 2, {2, 3}, {.stride = 2})),
     CASE("unfold", unfold(in[0], {2, 3}, {.padding = {1, 0}, .stride = {2, 1}})),
     CASE("fold", fold(in[0], {5, 4}, {2, 3}, {.padding = {1, 0}, .stride = {2, 1}})),

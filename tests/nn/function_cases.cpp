@@ -1,7 +1,6 @@
 #include "tests/nn/function_cases.h"
 
 #include "core/nn/functional.h"
-#include "core/nn/multi_head_attention.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 

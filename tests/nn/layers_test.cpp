@@ -3,7 +3,6 @@
 #include "core/autograd/leaf_gradients.h"
 #include "core/autograd/tape.h"
 #include "core/nn/layers.h"
-#include "core/nn/multi_head_attention.h"
 #include "tests/nn/golden.h"
 
 #include <doctest/doctest.h>
@@ -196,21 +195,38 @@ TEST_CASE("with ceil_mode a window may be larger than its image") {
                        doctest::Contains("window is larger than the image"), Error);
 }
 
-TEST_CASE("multi-head attention has PyTorch's names and attends to itself or to others alike") {
-  manual_seed(5);
-  MultiHeadAttention layer(12, 3);
-  CHECK(names_of(layer.parameters()) ==
-        Names{"in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias"});
-  const Tensor x = hashed({2, 5, 12}, 1);
-  const Tensor itself = layer(x), other = layer.attend(x, x, x);
-  CHECK(largest_error(itself.to_vector<double>(), other.to_vector<double>()) < 1e-6);
-  sum(square(itself)).backward();
-  const auto packed = layer.in_proj_weight.grad().to_vector<double>();
-  layer.zero_grad();
-  sum(square(other)).backward();
-  CHECK(largest_error(layer.in_proj_weight.grad().to_vector<double>(), packed) < 1e-5);
-  CHECK(layer.attend(hashed({2, 3, 12}, 2), x, x).shape() == Shape{2, 3, 12});
-  CHECK_THROWS_WITH_AS(MultiHeadAttention(10, 3), doctest::Contains("3 heads of 10"), Error);
+TEST_CASE("transposed convolutions have PyTorch's names, shapes and functions") {
+  const Tensor signal = hashed({2, 4, 7}, 1), volume = hashed({2, 4, 3, 5, 4}, 2);
+  ConvTranspose1d line(4, 6, 3, {.stride = 2, .padding = 1, .groups = 2}, 1);
+  CHECK(names_of(line.parameters()) == Names{"weight", "bias"});
+  CHECK(line.weight.shape() == Shape{4, 3, 3});
+  CHECK(
+      line(signal).to_vector<float>() ==
+      conv_transpose1d(signal, line.weight, line.bias, {.stride = 2, .padding = 1, .groups = 2}, 1)
+          .to_vector<float>());
+  ConvTranspose3d block(4, 6, {2, 3, 1}, {.stride = {2, 1, 3}, .groups = 2}, {1, 0, 2}, false);
+  CHECK(names_of(block.parameters()) == Names{"weight"});
+  CHECK(block.weight.shape() == Shape{4, 3, 2, 3, 1});
+  CHECK(block(volume).shape() == Shape{2, 6, 7, 7, 12});
+  CHECK(block.options() ==
+        "4, 6, kernel=(2, 3, 1), stride=(2, 1, 3), padding=(0, 0, 0), bias=false");
+  CHECK_THROWS_WITH_AS(ConvTranspose3d(4, 6, 3, {.groups = 4}),
+                       doctest::Contains("ConvTranspose3d: groups do not divide"), Error);
+}
+
+TEST_CASE("a ModuleDict finds its modules by name, and saves them under it") {
+  ModuleDict dict = {{"conv", Conv1d(2, 3, 3)}, {"head", Linear(3, 4)}};
+  CHECK(dict.size() == 2);
+  CHECK(dict.names() == Names{"conv", "head"});
+  CHECK(names_of(dict.parameters()) ==
+        Names{"conv.weight", "conv.bias", "head.weight", "head.bias"});
+  CHECK(dict["head"](zeros({2, 3})).shape() == Shape{2, 4});
+  dict.insert("act", ReLU());
+  CHECK(dict.contains("act"));
+  CHECK_FALSE(dict.contains("heads"));
+  CHECK_THROWS_WITH_AS(dict["haed"], doctest::Contains("did you mean head?"), Error);
+  CHECK_THROWS_AS(dict.insert("head", ReLU()), Error);
+  CHECK_THROWS_WITH_AS(dict(zeros({2, 3})), doctest::Contains("it has no forward"), Error);
 }
 
 TEST_CASE("layers of functions compute what their functions do, in both modes") {

@@ -3,7 +3,6 @@
 #include "core/optim/schedules/lr_scheduler.h"
 #include "tests/optim/golden.h"
 
-
 using namespace booster;
 using namespace booster::test;
 
@@ -27,6 +26,19 @@ OneCycleOptions one_cycle_options(const Json& o) {
   options.div_factor = o.value("div_factor", options.div_factor);
   options.final_div_factor = o.value("final_div_factor", options.final_div_factor);
   options.three_phase = o.value("three_phase", options.three_phase);
+  return options;
+}
+
+CyclicOptions cyclic_options(const Json& o) {
+  CyclicOptions options;
+  options.base_lr = o["base_lr"];
+  options.max_lr = o["max_lr"];
+  options.step_size_up = o["step_size_up"];
+  options.step_size_down = o.value("step_size_down", options.step_size_down);
+  options.mode = o.value("mode", options.mode);
+  options.gamma = o.value("gamma", options.gamma);
+  options.base_momentum = o.value("base_momentum", options.base_momentum);
+  options.max_momentum = o.value("max_momentum", options.max_momentum);
   return options;
 }
 
@@ -65,6 +77,9 @@ LRScheduler part_of_sequence(const std::string& name, const Optimizer& optimizer
   if (name == "exponential") return ExponentialLR(optimizer, {0.8});
   if (name == "constant") return ConstantLR(optimizer, {0.5, 3});
   if (name == "step") return StepLR(optimizer, {2, 0.5});
+  if (name == "polynomial") return PolynomialLR(optimizer, {8, 2});
+  if (name == "multiplicative")
+    return MultiplicativeLR(optimizer, [](int64_t t) { return 1 - 0.3 / double(t); });
   REQUIRE(name == "multi_step");
   return MultiStepLR(optimizer, {{1, 3}, 0.5});
 }
@@ -91,11 +106,16 @@ LRScheduler scheduler_of(const Json& one, const Optimizer& optimizer) {
     return CosineScheduleWithWarmup(optimizer,
                                     {o["warmup_steps"], o["total_steps"], o["num_cycles"]});
   if (kind == "timm_cosine") return TimmCosineLR(optimizer, timm_options(o));
-  if (kind == "sequential") {
+  if (kind == "sequential" || kind == "chained") {
     std::vector<LRScheduler> parts;
     for (const std::string part : o["parts"]) parts.push_back(part_of_sequence(part, optimizer));
+    if (kind == "chained") return ChainedScheduler(optimizer, parts);
     return SequentialLR(optimizer, parts, o["milestones"].get<std::vector<int64_t>>());
   }
+  if (kind == "multiplicative") return part_of_sequence(kind, optimizer);
+  if (kind == "cosine_warm_restarts")
+    return CosineAnnealingWarmRestarts(optimizer, {o["T_0"], o["T_mult"], o["eta_min"]});
+  if (kind == "cyclic") return CyclicLR(optimizer, cyclic_options(o));
   if (kind == "lambda")
     return LambdaLR(optimizer, [](int64_t t) { return std::pow(0.95, double(t)); });
   return OneCycleLR(optimizer, one_cycle_options(o));
@@ -344,4 +364,42 @@ TEST_CASE("options out of range are refused") {
   CHECK_THROWS_AS(TimmCosineLR(optimizer, {.t_initial = 3, .cycle_mul = 0.5}), Error);
   CHECK(optimizer.lr() == 0.1);
   CHECK_NOTHROW(CosineAnnealingWarmupLR(optimizer, {.warmup_steps = 5, .total_steps = 5}));
+}
+
+TEST_CASE("schedules of parts and cycles refuse what does not fit") {
+  auto optimizer = SGD({leaf()}, {.lr = 0.1}), other = SGD({leaf()}, {.lr = 0.1});
+  const auto chained = [&](const LRScheduler& part) {
+    return ChainedScheduler(optimizer, {ExponentialLR(optimizer, {0.9}), part});
+  };
+  CHECK_THROWS_AS(ChainedScheduler(optimizer, {}), Error);
+  CHECK_THROWS_WITH_AS(chained(ExponentialLR(other, {0.9})),
+                       "chained: exponential was made for another optimizer", Error);
+  CHECK_THROWS_WITH_AS(chained(ReduceLROnPlateau(optimizer)), doctest::Contains("needs a metric"),
+                       Error);
+  CHECK_THROWS_WITH_AS(chained(CyclicLR(optimizer, {.base_lr = 0.1, .max_lr = 1})),
+                       "chained: cyclic cannot be a part, because it sets the rate", Error);
+  auto late = chained(CosineAnnealingLR(optimizer, {.T_max = 4, .eta_min = 0.01}));
+  CHECK_THROWS_WITH_AS(late.step(), doctest::Contains("cosine does not multiply the rate"), Error);
+  CHECK_THROWS_AS(CyclicLR(optimizer, {.base_lr = 0.1, .max_lr = 1, .step_size_up = 0}), Error);
+  CHECK_THROWS_WITH_AS(CyclicLR(optimizer, {.max_lr = 1, .mode = "triangular3"}),
+                       doctest::Contains("cyclic: no such mode; got triangular3"), Error);
+  CHECK_THROWS_AS(CosineAnnealingWarmRestarts(optimizer, {.T_0 = 0}), Error);
+  CHECK_THROWS_AS(CosineAnnealingWarmRestarts(optimizer, {.T_0 = 1, .T_mult = 0}), Error);
+}
+
+TEST_CASE("a product of factors is the same when a schedule goes back and on") {
+  auto optimizer = SGD({leaf()}, {.lr = 0.1});
+  LRScheduler scheduler =
+      MultiplicativeLR(optimizer, [](int64_t t) { return 1 - 0.3 / double(t); });
+  std::vector<double> rates;
+  std::vector<LRSchedulerState> states;
+  for (int t = 0; t < 8; ++t) {
+    rates.push_back(optimizer.lr());
+    states.push_back(scheduler.state_dict());
+    scheduler.step();
+  }
+  for (const size_t t : {5, 2, 7, 0}) {
+    scheduler.load_state_dict(states[t]);
+    CHECK(optimizer.lr() == rates[t]);
+  }
 }

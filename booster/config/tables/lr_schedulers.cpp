@@ -57,7 +57,9 @@ FieldRow<Fields> gamma() {
 }
 
 LRSchedulerEntry constant() {
-  return {"constant", "the optimizer's learning rate throughout", {},
+  return {"constant",
+          "the optimizer's learning rate throughout",
+          {},
           [](const Optimizer& optimizer, const OptionValues&, int64_t) -> LRScheduler {
             return ConstantLR(optimizer);
           }};
@@ -164,6 +166,33 @@ LRSchedulerEntry one_cycle() {
              "first learning rate / last one")});
 }
 
+LRSchedulerEntry cyclic() {
+  using Fields = CyclicOptions;
+  return entry<CyclicLR, Fields>(
+      "cyclic", "rises to max_lr and falls back, again and again",
+      {with_default(field("base_lr", &Fields::base_lr, at_least(0), "lowest learning rate"), 0.001),
+       with_default(field("max_lr", &Fields::max_lr, above(0), "highest learning rate"), 0.1),
+       field("step_size_up", &Fields::step_size_up, at_least(1), "steps with a rising rate"),
+       field("step_size_down", &Fields::step_size_down, at_least(0),
+             "steps with a falling rate; 0: as many"),
+       field("mode", &Fields::mode, {"triangular", "triangular2", "exp_range"},
+             "height of later cycles: the same, half each time, or times gamma each step"),
+       field("gamma", &Fields::gamma, above(0), "factor of the height each step, in exp_range"),
+       field("cycle_momentum", &Fields::cycle_momentum, "momentum moves in the opposite direction"),
+       field("base_momentum", &Fields::base_momentum, between(0, 1), "momentum at the top"),
+       field("max_momentum", &Fields::max_momentum, between(0, 1), "momentum at the bottom")});
+}
+
+LRSchedulerEntry cosine_warm_restarts() {
+  using Fields = CosineWarmRestartsOptions;
+  return entry<CosineAnnealingWarmRestarts, Fields>(
+      "cosine_warm_restarts", "half a cosine down to eta_min, which starts again",
+      {with_default(field("T_0", &Fields::T_0, at_least(1), "steps until the first restart"), 1000),
+       field("T_mult", &Fields::T_mult, at_least(1),
+             "length of a cycle relative to the previous one"),
+       eta_min<Fields>()});
+}
+
 }  // namespace
 
 const std::vector<LRSchedulerEntry>& lr_scheduler_entries() {
@@ -181,7 +210,9 @@ const std::vector<LRSchedulerEntry>& lr_scheduler_entries() {
       multi_step(),
       entry<ExponentialLR, ExponentialOptions>("exponential", "multiplies by gamma every step",
                                                {gamma<ExponentialOptions>()}),
-      one_cycle()};
+      one_cycle(),
+      cyclic(),
+      cosine_warm_restarts()};
   return entries;
 }
 

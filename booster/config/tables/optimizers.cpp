@@ -87,6 +87,51 @@ FieldTable<LAMBOptions> lamb_fields() {
                 "use the trust ratio also without weight decay")};
 }
 
+FieldTable<AdafactorOptions> adafactor_fields() {
+  using Fields = AdafactorOptions;
+  return {lr<Fields>(),
+          field("beta2_decay", &Fields::beta2_decay, between(-1, 0),
+                "exponent of the step, whose power is the share of the new mean square"),
+          field("eps", &Fields::eps, at_least(0),
+                "least root of the mean square, 0: the dtype's spacing at 1; least size of a "
+                "parameter"),
+          field("d", &Fields::d, at_least(1), "largest root mean square of an update"),
+          weight_decay<Fields>()};
+}
+
+FieldTable<MuonOptions> muon_fields() {
+  using Fields = MuonOptions;
+  return {lr<Fields>(),
+          weight_decay<Fields>(),
+          field("momentum", &Fields::momentum, between(0, 1), "share of the last momentum to keep"),
+          field("nesterov", &Fields::nesterov, "Nesterov's momentum"),
+          field("ns_steps", &Fields::ns_steps, between(0, 99), "Newton-Schulz iterations"),
+          field("adjust_lr_fn", &Fields::adjust_lr_fn,
+                {"original", "match_rms_adamw", "spectral_unclamped"},
+                "factor of the rate by a matrix's sides; match_rms_adamw takes AdamW's rates"),
+          betas<Fields>()};
+}
+
+// Muon for the matrices of each group, AdamW for the rest.
+OptimizerEntry muon() {
+  OptimizerEntry entry = optimizer_entry<Muon>(
+      "muon", "Muon for matrices, AdamW for all other parameters", muon_fields());
+  entry.make = [make = entry.make](const ParameterGroups& parameters, const OptionValues& values) {
+    std::vector<ParameterGroup> groups;
+    for (const ParameterGroup& group : parameters.list()) {
+      OptimizerOptions by_adamw = group.options.numbers();
+      by_adamw["adamw"] = 1;
+      ParameterGroup matrices = {{}, group.options}, others = {{}, by_adamw};
+      for (const NamedTensor& parameter : group.parameters)
+        (parameter.tensor.ndim() == 2 ? matrices : others).parameters.push_back(parameter);
+      for (const ParameterGroup& part : {matrices, others})
+        if (!part.parameters.empty()) groups.push_back(part);
+    }
+    return make(groups, values);
+  };
+  return entry;
+}
+
 }  // namespace
 
 const std::vector<OptimizerEntry>& optimizer_entries() {
@@ -96,7 +141,10 @@ const std::vector<OptimizerEntry>& optimizer_entries() {
       optimizer_entry<AdamW>("adamw", "Adam with decoupled weight decay",
                              adam_fields<AdamWOptions>()),
       optimizer_entry<RMSprop>("rmsprop", "RMSprop", rmsprop_fields()),
-      optimizer_entry<LAMB>("lamb", "LAMB: Adam with a trust ratio per layer", lamb_fields())};
+      optimizer_entry<LAMB>("lamb", "LAMB: Adam with a trust ratio per layer", lamb_fields()),
+      optimizer_entry<Adafactor>("adafactor", "Adafactor: mean squares by rows and columns",
+                                 adafactor_fields()),
+      muon()};
   return entries;
 }
 

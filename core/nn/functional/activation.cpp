@@ -15,19 +15,31 @@
 namespace booster {
 namespace {
 
+// The gradients on the tape. softmax: dx = y (g - sum(g y)); log_softmax: dx = g - exp(y) sum(g)
+Tensor softmax_gradient(const Tensor& given, const Tensor& y, int d, DType dtype, bool logarithm) {
+  const PolicyScope inside(nullptr);
+  const Tensor g = cast(given, y.dtype());
+  const Tensor dx = logarithm ? g - exp(y) * sum(g, {d}, true) : y * (g - sum(g * y, {d}, true));
+  return cast(dx, dtype);
+}
+
 Tensor softmax_of_rows(const Tensor& x, Op op, DType result) {
   const bool logarithm = op == Op::log_softmax;
   Tensor y = empty(x.shape(), {result, x.device()});
   kernels::on(x.device()).softmax(y.view(), untracked::contiguous(x).view(), logarithm);
-  // softmax: dx = y (g - sum(g y)); log_softmax: dx = g - exp(y) sum(g)
-  return record(y, name_of(op), {x},
-                [y = Saved(y), dtype = x.dtype(), logarithm](const Tensor& g, Gradients& d) {
-                  const Tensor saved = y;
-                  d[0] = empty(g.shape(), {dtype, g.device()});
-                  kernels::on(g.device())
-                      .softmax_backward(d[0].view(), untracked::contiguous(g).view(), saved.view(),
-                                        logarithm);
-                });
+  return record(
+      y, name_of(op), {x},
+      twice([y = SavedResult(y), dtype = x.dtype(), logarithm](const Tensor& g, Gradients& d) {
+        const Tensor saved = y.get(d);
+        if (grad_enabled() && g.ndim() > 0) {
+          d[0] = softmax_gradient(g, saved, -1, dtype, logarithm);
+          return;
+        }
+        d[0] = empty(g.shape(), {dtype, g.device()});
+        kernels::on(g.device())
+            .softmax_backward(d[0].view(), untracked::contiguous(g).view(), saved.view(),
+                              logarithm);
+      }));
 }
 
 // Returns a contiguous tensor (outer, n, inner) as (outer, inner, n), for the CPU's kernel.
@@ -57,14 +69,19 @@ Tensor softmax_of_columns(const Tensor& x, int d, Op op, DType result) {
   const bool logarithm = op == Op::log_softmax;
   const Tensor from = untracked::contiguous(x), y = empty(x.shape(), {result, x.device()});
   kernels::on(x.device()).softmax(columns_of(y, d), columns_of(from, d), logarithm);
-  return record(y, name_of(op), {x},
-                [y = Saved(y), dtype = x.dtype(), d, logarithm](const Tensor& g, Gradients& to) {
-                  const Tensor saved = y, upper = untracked::contiguous(g);
-                  to[0] = empty(g.shape(), {dtype, g.device()});
-                  kernels::on(g.device())
-                      .softmax_backward(columns_of(to[0], d), columns_of(upper, d),
-                                        columns_of(saved, d), logarithm);
-                });
+  return record(
+      y, name_of(op), {x},
+      twice([y = SavedResult(y), dtype = x.dtype(), d, logarithm](const Tensor& g, Gradients& to) {
+        const Tensor saved = y.get(to), upper = untracked::contiguous(g);
+        if (grad_enabled()) {
+          to[0] = softmax_gradient(g, saved, d, dtype, logarithm);
+          return;
+        }
+        to[0] = empty(g.shape(), {dtype, g.device()});
+        kernels::on(g.device())
+            .softmax_backward(columns_of(to[0], d), columns_of(upper, d), columns_of(saved, d),
+                              logarithm);
+      }));
 }
 
 Tensor softmax_of(const Tensor& x, int d, Op op, DType result) {
@@ -75,7 +92,8 @@ Tensor softmax_of(const Tensor& x, int d, Op op, DType result) {
 
 // Reports to the thread's recorder, if there is one; returns y.
 Tensor noted(Op op, const Tensor& x, int d, const Tensor& y) {
-  if (op_recorder) [[unlikely]] note_op(name_of(op), {x}, {y}, {{"dim", d}});
+  if (op_recorder) [[unlikely]]
+    note_op(name_of(op), {x}, {y}, {{"dim", d}});
   return y;
 }
 
@@ -86,8 +104,7 @@ Tensor softmax_along(Tensor x, int64_t dim, Op op) {
   const DType result = wants_f32_result(op, x) ? DType::f32 : x.dtype();
   if (x.device().type == DeviceType::cpu && !x.is_contiguous()) {
     const MemoryOrder ordered(x);
-    return noted(op, x, d,
-                 ordered.restored(softmax_of(ordered.x(), ordered.place(d), op, result)));
+    return noted(op, x, d, ordered.restored(softmax_of(ordered.x(), ordered.place(d), op, result)));
   }
   return noted(op, x, d, softmax_of(x, d, op, result));
 }
@@ -152,24 +169,24 @@ Tensor linear_gelu(const Tensor& input, const Tensor& matrix, const Tensor& offs
   const Tensor activated = untracked::reshape(y, shape);
   if (op_recorder) [[unlikely]]
     note_op("linear_gelu", {x, weight, bias}, {activated}, {{"tanh", tanh_form}});
-  const Tensor result = record(
-      activated, "linear_gelu", {x, weight, bias},
-      [rows = weight.requires_grad() ? Saved(rows) : Saved(), z = Saved(z),
-       weight = x.requires_grad() ? Saved(weight) : Saved(), tanh_form, shape = x.shape(),
-       dw_dtype = gradient_dtype(matrix, weight),
-       db_dtype = gradient_dtype(offset, bias)](const Tensor& g, Gradients& d) {
-        const Tensor preactivation = z;
-        const Tensor dz = room_in_place_of(g, preactivation);
-        Tensor dbias;
-        if (d.wanted(2)) dbias = empty({dz.size(1)}, {db_dtype, dz.device()});
-        const Tensor upper = untracked::contiguous(untracked::reshape(g, dz.shape()));
-        kernels::on(g.device())
-            .bias_gelu_backward(dz.view(), dbias.view(), upper.view(), preactivation.view(), {},
-                                tanh_form);
-        if (d.wanted(0)) d[0] = untracked::reshape(product(dz, weight), shape);
-        if (d.wanted(1)) compute_weight_gradient(d, dz, rows, dw_dtype);
-        if (dbias.defined()) d[2] = dbias;
-      });
+  const Tensor result =
+      record(activated, "linear_gelu", {x, weight, bias},
+             [rows = weight.requires_grad() ? Saved(rows) : Saved(), z = Saved(z),
+              weight = x.requires_grad() ? Saved(weight) : Saved(), tanh_form, shape = x.shape(),
+              dw_dtype = gradient_dtype(matrix, weight),
+              db_dtype = gradient_dtype(offset, bias)](const Tensor& g, Gradients& d) {
+               const Tensor preactivation = z;
+               const Tensor dz = room_in_place_of(g, preactivation);
+               Tensor dbias;
+               if (d.wanted(2)) dbias = empty({dz.size(1)}, {db_dtype, dz.device()});
+               const Tensor upper = untracked::contiguous(untracked::reshape(g, dz.shape()));
+               kernels::on(g.device())
+                   .bias_gelu_backward(dz.view(), dbias.view(), upper.view(), preactivation.view(),
+                                       {}, tanh_form);
+               if (d.wanted(0)) d[0] = untracked::reshape(product(dz, weight), shape);
+               if (d.wanted(1)) compute_weight_gradient(d, dz, rows, dw_dtype);
+               if (dbias.defined()) d[2] = dbias;
+             });
   return split ? split->from_part(result) : result;
 }
 

@@ -1,4 +1,5 @@
 // Scaled dot-product attention of separate or packed queries, keys and values.
+#include "core/autograd/composed_gradients.h"
 #include "core/autograd/node.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/op_recorder.h"
@@ -72,6 +73,23 @@ Tensor dense_heads(const Tensor& x) {
 kernels::VisibleKeys visible_keys(const Tensor& q, const AttentionCall& call) {
   if (!call.first_keys.defined()) return {call.causal};
   return {call.causal, untracked::expand(call.first_keys, {q.size(0), q.size(2)}).view()};
+}
+
+std::vector<SavedInput> inputs_of(std::initializer_list<Tensor> inputs) {
+  std::vector<SavedInput> saved;
+  for (const Tensor& x : inputs) saved.emplace_back(x);
+  return saved;
+}
+std::vector<Tensor> values_of(const std::vector<SavedInput>& saved) {
+  std::vector<Tensor> values;
+  for (const SavedInput& x : saved) values.push_back(x);
+  return values;
+}
+
+void check_alone(const AttentionMethod& method) {
+  check(&method == plain_attention().get(),
+        "attention: it cannot be differentiated twice while ranks share the tokens; want "
+        "create_graph = false, or another sequence_parallelism_mode");
 }
 
 // Returns q, k or v (batch, heads, tokens, size) of qkv (batch, tokens, 3, heads, size).
@@ -233,18 +251,26 @@ Tensor attention_of(const Tensor& q, const Tensor& k, const Tensor& v,
   if (op_recorder) [[unlikely]]
     note_op("attention", {q, k, v, options.mask}, {result.out},
             {{"causal", call.causal}, {"scale", call.scale}});
-  return record(result.out, "attention", {q, k, v, options.mask},
-                [q = Saved(dense_q), k = Saved(dense_k), v = Saved(dense_v),
-                 out = Saved(result.out), log_sum = Saved(result.log_sum), mask = Saved(call.mask),
-                 method, call](const Tensor& g, Gradients& d) {
-                  mask.get();  // throws if it has changed since
-                  const Tensor dq = heads_like(q), dk = heads_like(k), dv = heads_like(v);
-                  method->backward(dq, dk, dv, dense_heads(g), q, k, v, {out, log_sum}, call);
-                  d[0] = dq;
-                  d[1] = dk;
-                  d[2] = dv;
-                  if (d.wanted(3)) d[3] = mask_gradient(g, q, k, v, out, call);
-                });
+  return record(
+      result.out, "attention", {q, k, v, options.mask},
+      twice([q = Saved(dense_q), k = Saved(dense_k), v = Saved(dense_v), out = Saved(result.out),
+             log_sum = Saved(result.log_sum), mask = Saved(call.mask), method, call,
+             inputs = inputs_of({q, k, v, options.mask})](const Tensor& g, Gradients& d) {
+        mask.get();  // throws if it has changed since
+        if (grad_enabled()) {
+          check_alone(*method);
+          return differentiate_composed(
+              values_of(inputs), {&g, 1}, d, [&](const std::vector<Tensor>& in) {
+                return std::vector{composed_attention(in[0], in[1], in[2], in[3], call)};
+              });
+        }
+        const Tensor dq = heads_like(q), dk = heads_like(k), dv = heads_like(v);
+        method->backward(dq, dk, dv, dense_heads(g), q, k, v, {out, log_sum}, call);
+        d[0] = dq;
+        d[1] = dk;
+        d[2] = dv;
+        if (d.wanted(3)) d[3] = mask_gradient(g, q, k, v, out, call);
+      }));
 }
 
 }  // namespace
@@ -282,20 +308,31 @@ Tensor attention_packed(const Tensor& input, AttentionOptions options) {
   if (op_recorder) [[unlikely]]
     note_op("attention_packed", {qkv, options.mask}, {y},
             {{"causal", call.causal}, {"scale", call.scale}});
-  return record(y, "attention", {qkv, options.mask},
-                [packed = Saved(packed), out = Saved(result.out), log_sum = Saved(result.log_sum),
-                 mask = Saved(call.mask), method, call](const Tensor& g, Gradients& d) {
-                  mask.get();
-                  const Tensor qkv = packed;
-                  const Tensor q = part_of(qkv, 0), k = part_of(qkv, 1), v = part_of(qkv, 2);
-                  const Tensor split =
-                      untracked::reshape(g, {qkv.size(0), qkv.size(1), qkv.size(3), qkv.size(4)});
-                  const Tensor by_head = untracked::transpose(split, 1, 2);
-                  d[0] = empty_like(qkv);
-                  method->backward(part_of(d[0], 0), part_of(d[0], 1), part_of(d[0], 2),
-                                   dense_heads(by_head), q, k, v, {out, log_sum}, call);
-                  if (d.wanted(1)) d[1] = mask_gradient(by_head, q, k, v, out, call);
-                });
+  return record(
+      y, "attention", {qkv, options.mask},
+      twice([packed = Saved(packed), out = Saved(result.out), log_sum = Saved(result.log_sum),
+             mask = Saved(call.mask), method, call,
+             inputs = inputs_of({qkv, options.mask})](const Tensor& g, Gradients& d) {
+        mask.get();
+        if (grad_enabled()) {
+          check_alone(*method);
+          return differentiate_composed(
+              values_of(inputs), {&g, 1}, d, [&](const std::vector<Tensor>& in) {
+                const auto part = [&](int i) { return transpose(select(in[0], 2, i), 1, 2); };
+                const Tensor heads = composed_attention(part(0), part(1), part(2), in[1], call);
+                return std::vector{reshape(transpose(heads, 1, 2), g.shape())};
+              });
+        }
+        const Tensor qkv = packed;
+        const Tensor q = part_of(qkv, 0), k = part_of(qkv, 1), v = part_of(qkv, 2);
+        const Tensor split =
+            untracked::reshape(g, {qkv.size(0), qkv.size(1), qkv.size(3), qkv.size(4)});
+        const Tensor by_head = untracked::transpose(split, 1, 2);
+        d[0] = empty_like(qkv);
+        method->backward(part_of(d[0], 0), part_of(d[0], 1), part_of(d[0], 2), dense_heads(by_head),
+                         q, k, v, {out, log_sum}, call);
+        if (d.wanted(1)) d[1] = mask_gradient(by_head, q, k, v, out, call);
+      }));
 }
 
 }  // namespace booster

@@ -102,16 +102,30 @@ Tensor max_unpool2d(const Tensor& x, const Tensor& index, Size2d size) {
                    {size.height, size.width});
 }
 
-// As in torch, the sign of a sum stays outside of the root.
+namespace {
+
+// Returns (sum of x^p)^(1 / p) over windows of `elements`. As in torch, the sign of a sum stays
+// outside of the root.
+template <class Average>
+Tensor lp_pool(const char* op, const Tensor& x, double p, int64_t elements, Average average) {
+  check(p != 0, "{}: p is 0; want another number", op);
+  const PolicyScope inside(nullptr);
+  const Tensor means = average(pow(cast(x, arguments::statistics_dtype(x)), p));
+  const Tensor sums = sign(means.detach()) * relu(abs(means)) * static_cast<double>(elements);
+  return cast(pow(sums, 1 / p), x.dtype());
+}
+
+}  // namespace
+
 Tensor lp_pool2d(const Tensor& x, double p, Size2d kernel, PoolOptions options) {
   check_four("lp_pool2d", "(n, channels, h, w)", x);
-  check(p != 0, "lp_pool2d: p is 0; want another number");
-  const PolicyScope inside(nullptr);
-  const Tensor wide = cast(x, arguments::statistics_dtype(x));
-  const Tensor means = avg_pool2d(pow(wide, p), kernel, options);
-  const Tensor sums =
-      sign(means.detach()) * relu(abs(means)) * static_cast<double>(kernel.height * kernel.width);
-  return cast(pow(sums, 1 / p), x.dtype());
+  return lp_pool("lp_pool2d", x, p, kernel.height * kernel.width,
+                 [&](const Tensor& powers) { return avg_pool2d(powers, kernel, options); });
+}
+
+Tensor lp_pool3d(const Tensor& x, double p, Size3d kernel, Pool3dOptions options) {
+  return lp_pool("lp_pool3d", x, p, kernel.depth * kernel.height * kernel.width,
+                 [&](const Tensor& powers) { return avg_pool3d(powers, kernel, options); });
 }
 
 }  // namespace booster

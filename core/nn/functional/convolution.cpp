@@ -1,3 +1,4 @@
+#include "core/autograd/composed_gradients.h"
 #include "core/autograd/functions.h"
 #include "core/autograd/node.h"
 #include "core/autograd/op_policy.h"
@@ -55,6 +56,18 @@ bool adds_bias_apart(const Tensor& bias) {
   return bias.defined() && policy && policy->bias_apart && policy->device == bias.device().type;
 }
 
+// Returns conv2d of x by differentiable functions: products of windows as columns.
+Tensor composed_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                       const ConvOptions& o, const Shape& shape) {
+  const Tensor columns = unfold(x, {weight.size(2), weight.size(3)},
+                                {.dilation = o.dilation, .padding = o.padding, .stride = o.stride});
+  const int64_t out = weight.size(0) / o.groups, each = weight.numel() / weight.size(0);
+  const Tensor windows = reshape(columns, {x.size(0), o.groups, each, columns.size(2)});
+  const Tensor rows = reshape(weight, {1, o.groups, out, each});
+  const Tensor y = reshape(matmul(rows, windows), shape);
+  return bias.defined() ? y + reshape(bias, {-1, 1, 1}) : y;
+}
+
 }  // namespace
 
 Tensor conv2d(const Tensor& input, const Tensor& filter, const Tensor& offset,
@@ -81,8 +94,19 @@ Tensor conv2d(const Tensor& input, const Tensor& filter, const Tensor& offset,
              {"groups", options.groups}});
   return record(
       y, "conv2d", {x, weight, bias},
-      [x = Saved(image), weight = Saved(kernel), window, dw_dtype = gradient_dtype(filter, weight),
-       db_dtype = gradient_dtype(offset, bias)](const Tensor& g, Gradients& d) {
+      twice([x = Saved(image), weight = Saved(kernel), window, options,
+             inputs = std::pair(SavedInput(x), SavedInput(weight)),
+             bias_size = bias.defined() ? bias.numel() : -1,
+             dw_dtype = gradient_dtype(filter, weight),
+             db_dtype = gradient_dtype(offset, bias)](const Tensor& g, Gradients& d) {
+        if (grad_enabled()) {
+          const Tensor none =
+              bias_size < 0 ? Tensor() : zeros({bias_size}, {g.dtype(), g.device()});
+          return differentiate_composed(
+              {inputs.first, inputs.second, none}, {&g, 1}, d, [&](const std::vector<Tensor>& in) {
+                return std::vector{composed_conv2d(in[0], in[1], in[2], options, g.shape())};
+              });
+        }
         const Tensor image = x, kernel = weight, upper = untracked::dense(g);
         const auto& table = kernels::on(g.device());
         const bool empty_sum = upper.numel() == 0;
@@ -103,7 +127,7 @@ Tensor conv2d(const Tensor& input, const Tensor& filter, const Tensor& offset,
                                        window);
         if (d.wanted(1)) d[1] = dweight;
         if (d.wanted(2)) d[2] = dbias;
-      });
+      }));
 }
 
 namespace {

@@ -15,6 +15,12 @@ Tensor dropped(const Tensor& x, double p, kernels::RandomPosition position) {
   return y;
 }
 
+// Returns the shape (n, channels, 1, ...).
+Shape one_per_channel(Shape shape) {
+  for (int i = 2; i < shape.ndim(); ++i) shape[i] = 1;
+  return shape;
+}
+
 }  // namespace
 
 Tensor dropout(const Tensor& input, double p, bool training, Generator& generator) {
@@ -35,25 +41,39 @@ Tensor dropout2d(const Tensor& x, double p, bool training, Generator& generator)
   arguments::probability("dropout2d", "p", p);
   check(x.ndim() >= 3, "dropout2d: want (n, channels, ...); got {}", x.shape());
   if (!training || p == 0) return x;
-  Shape channels = x.shape();
-  for (int i = 2; i < channels.ndim(); ++i) channels[i] = 1;
+  const Shape channels = one_per_channel(x.shape());
   const TensorOptions options{x.dtype(), x.device()};
   if (p == 1) return mul(x, zeros(channels, options));
   const kernels::RandomPosition position = generator.take(channels.numel());
   return mul(x, dropped(ones(channels, options), p, position));
 }
 
-Tensor alpha_dropout(const Tensor& x, double p, bool training) {
-  arguments::floating("alpha_dropout", "x", x);
-  arguments::probability("alpha_dropout", "p", p);
-  if (!training || p == 0) return x;
+namespace {
+
+// Drops where a draw of this shape, which broadcasts to x, says so.
+Tensor alpha_dropped(const Tensor& x, double p, const Shape& draws) {
   const PolicyScope inside(nullptr);
   const double low = -1.7580993408473766;  // selu's limit for large negative x
   if (p == 1) return mul(x, 0.0);
   const double scale = 1 / std::sqrt((1 - p) * (1 + p * low * low));
-  const Tensor kept = dropout(ones(x.shape(), {DType::f32, x.device()}), p) * (1 - p);
+  const Tensor kept = dropout(ones(draws, {DType::f32, x.device()}), p) * (1 - p);
   const Tensor shift = (1.0 - kept) * (scale * low) - scale * low * p;
   return cast(x * kept * scale + shift, x.dtype());
+}
+
+}  // namespace
+
+Tensor alpha_dropout(const Tensor& x, double p, bool training) {
+  arguments::floating("alpha_dropout", "x", x);
+  arguments::probability("alpha_dropout", "p", p);
+  return !training || p == 0 ? x : alpha_dropped(x, p, x.shape());
+}
+
+Tensor feature_alpha_dropout(const Tensor& x, double p, bool training) {
+  arguments::floating("feature_alpha_dropout", "x", x);
+  arguments::probability("feature_alpha_dropout", "p", p);
+  check(x.ndim() >= 3, "feature_alpha_dropout: want (n, channels, ...); got {}", x.shape());
+  return !training || p == 0 ? x : alpha_dropped(x, p, one_per_channel(x.shape()));
 }
 
 Tensor drop_path(const Tensor& x, double p, bool training, Generator& generator) {

@@ -1,5 +1,6 @@
 // Layer normalisation (Ba, Kiros and Hinton, 2016), alone and fused with the preceding residual
 // addition.
+#include "core/autograd/composed_gradients.h"
 #include "core/autograd/node.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/op_recorder.h"
@@ -102,6 +103,29 @@ bool can_fuse(const Tensor& x, const Tensor& branch) {
          dtype_under_policy(Op::layer_norm, x.device()) == DType::f32;
 }
 
+// Shape and dtype of a parameter whose values its gradient does not depend on.
+struct ParameterForm {
+  std::optional<Shape> shape;
+  DType dtype;
+  Tensor zero(Device device) const { return shape ? zeros(*shape, {dtype, device}) : Tensor(); }
+};
+ParameterForm parameter_form(const Tensor& x) {
+  if (!x.defined()) return {{}, DType::f32};
+  return {x.shape(), x.dtype()};
+}
+
+// Returns layer_norm of x by differentiable functions. `rows` is the shape that kernels see.
+Tensor composed_layer_norm(const Tensor& x, const Shape& rows, const Tensor& weight,
+                           const Tensor& bias, double eps) {
+  const DType dtype = arguments::statistics_dtype(x);
+  const Tensor wide = reshape(cast(x, dtype), rows);
+  const Tensor away = wide - mean(wide, {1}, true);
+  Tensor y = away * rsqrt(mean(square(away), {1}, true) + eps);
+  if (weight.defined()) y = y * cast(reshape(weight, {rows[1]}), dtype);
+  if (bias.defined()) y = y + cast(reshape(bias, {rows[1]}), dtype);
+  return reshape(y, x.shape());
+}
+
 }  // namespace
 
 DType dtype_for_linear(const Tensor& x) {
@@ -121,10 +145,18 @@ Tensor layer_norm(const Tensor& input, const Shape& normalized_shape, const Tens
                   norm.weight.view(), norm.bias.view(), eps);
   if (op_recorder) [[unlikely]]
     note_op("layer_norm", {x, gamma, beta}, {y}, {{"dims", normalized_shape.ndim()}, {"eps", eps}});
-  return record(y, "layer_norm", {x, gamma, beta},
-                [saved = norm.saved(dense), shape = x.shape()](const Tensor& g, Gradients& d) {
-                  d[0] = untracked::reshape(saved.backward(g, {}, d, 1), shape);
-                });
+  return record(
+      y, "layer_norm", {x, gamma, beta},
+      twice([saved = norm.saved(dense), shape = x.shape(), eps, x = SavedInput(x),
+             gamma = SavedInput(gamma),
+             form = parameter_form(beta)](const Tensor& g, Gradients& d) {
+        if (grad_enabled())
+          return differentiate_composed(
+              {x, gamma, form.zero(g.device())}, {&g, 1}, d, [&](const std::vector<Tensor>& in) {
+                return std::vector{composed_layer_norm(in[0], saved.rows, in[1], in[2], eps)};
+              });
+        d[0] = untracked::reshape(saved.backward(g, {}, d, 1), shape);
+      }));
 }
 
 ResidualNorm residual_layer_norm(const Tensor& x, const Tensor& branch,

@@ -1,5 +1,5 @@
-// Convolutions and pools of signals (n, channels, length) and of volumes (n, channels, d, h, w),
-// made of those of images; and the largest values of adaptive windows.
+// Convolutions, also transposed, and pools of signals (n, channels, length) and of volumes (n,
+// channels, d, h, w), made of those of images; and the largest values of adaptive windows.
 #include "core/autograd/op_policy.h"
 #include "core/nn/arguments.h"
 #include "core/nn/functional.h"
@@ -122,6 +122,49 @@ Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bia
   return squeeze(y, 2);
 }
 
+// Adds up a conv_transpose2d for each plane of the kernel, at the depths that the plane reaches.
+Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv3dOptions o,
+                        Size3d output_padding) {
+  check_volume("conv_transpose3d", x);
+  if (!weight.defined() || weight.ndim() != 5)
+    fail(
+        "conv_transpose3d: weight has the wrong shape; got {}, want (channels, out / groups, kd, "
+        "kh, kw)",
+        weight.defined() ? weight.shape() : Shape{});
+  const int64_t n = x.size(0), depth = x.size(2), step = o.stride.depth, cut = o.padding.depth;
+  const int64_t more = output_padding.depth, dilation = o.dilation.depth;
+  check(
+      step > 0 && dilation > 0 && cut >= 0 && more >= 0 && (more < step || more < dilation),
+      "conv_transpose3d: wrong window; got stride {}, dilation {}, padding {}, output_padding {}, "
+      "want positive numbers, and output_padding less than stride or dilation",
+      step, dilation, cut, more);
+  const int64_t reach = (depth - 1) * step + 1;  // of one plane of the kernel
+  const int64_t whole = reach + dilation * (weight.size(2) - 1) + more;
+  check(whole > 2 * cut, "conv_transpose3d: padding removes the whole depth of {}; got {}", depth,
+        cut);
+  const Tensor images = reshape(transpose(x, 1, 2), {n * depth, x.size(1), x.size(3), x.size(4)});
+  Tensor y;
+  for (int64_t k = 0; k < weight.size(2); ++k) {
+    const Tensor part =
+        conv_transpose2d(images, select(weight, 2, k), {},
+                         {.stride = {o.stride.height, o.stride.width},
+                          .padding = {o.padding.height, o.padding.width},
+                          .output_padding = {output_padding.height, output_padding.width},
+                          .dilation = {o.dilation.height, o.dilation.width},
+                          .groups = o.groups});
+    const int64_t c = part.size(1), h = part.size(2), w = part.size(3);
+    const Tensor planes = reshape(part, {n, depth, 1, c, h, w});
+    const Tensor spread =
+        reshape(pad(planes, {0, 0, 0, 0, 0, 0, 0, step - 1}), {n, depth * step, c, h, w});
+    const int64_t before = k * dilation;
+    const Tensor placed =
+        pad(narrow(spread, 1, 0, reach), {0, 0, 0, 0, 0, 0, before, whole - reach - before});
+    y = y.defined() ? y + placed : placed;
+  }
+  y = transpose(narrow(y, 1, cut, whole - 2 * cut), 1, 2);
+  return bias.defined() ? y + reshape(cast(bias, y.dtype()), {-1, 1, 1, 1}) : y;
+}
+
 Tensor max_pool1d(const Tensor& x, int64_t kernel, Pool1dOptions options) {
   check_signal("max_pool1d", x);
   return squeeze(max_pool2d(unsqueeze(x, 2), {1, kernel}, flat_options(options)), 2);
@@ -153,6 +196,37 @@ Tensor adaptive_max_pool2d(const Tensor& x, Size2d size) {
 Tensor max_pool3d(const Tensor& x, Size3d kernel, Pool3dOptions options) {
   check_volume("max_pool3d", x);
   return plane_by_plane(x, kernel, options, max_pool2d);
+}
+
+// The position of a maximum over depths says in which plane to look up its position.
+std::pair<Tensor, Tensor> max_pool3d_with_indices(const Tensor& x, Size3d kernel,
+                                                  Pool3dOptions options) {
+  check_volume("max_pool3d", x);
+  std::vector<Tensor> indices;
+  const Tensor y = plane_by_plane(
+      x, kernel, options, [&](const Tensor& images, Size2d window, const PoolOptions& o) {
+        auto [largest, index] = max_pool2d_with_indices(images, window, o);
+        indices.push_back(index);
+        return largest;
+      });
+  const int64_t n = x.size(0), c = x.size(1), area = y.size(3) * y.size(4);
+  const Tensor of_planes = reshape(indices[0], {n, c, x.size(2) * area});
+  const Tensor of_depths = reshape(indices[1], {n, c, y.size(2) * area});
+  const Tensor plane = floor_divide(of_depths, scalar(double(area), {DType::i64, x.device()}));
+  const Tensor place = gather(of_planes, 2, of_depths);
+  return {y, reshape(plane * double(x.size(3) * x.size(4)) + place, y.shape())};
+}
+
+Tensor max_unpool3d(const Tensor& x, const Tensor& index, Size3d size) {
+  check_volume("max_unpool3d", x);
+  check(index.defined() && index.shape() == x.shape(),
+        "max_unpool3d: the index has the wrong shape; got {}, want {}",
+        index.defined() ? index.shape() : Shape{}, x.shape());
+  const PolicyScope inside(nullptr);
+  const Tensor flat =
+      zeros({x.size(0), x.size(1), size.depth * size.height * size.width}, {x.dtype(), x.device()});
+  return unflatten(scatter(flat, 2, flatten(index, 2), flatten(x, 2)), 2,
+                   {size.depth, size.height, size.width});
 }
 
 Tensor avg_pool3d(const Tensor& x, Size3d kernel, Pool3dOptions options) {

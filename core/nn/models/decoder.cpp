@@ -1,5 +1,6 @@
 #include "core/nn/models/decoder.h"
 
+#include "core/autograd/node.h"
 #include "core/autograd/tape.h"
 #include "core/nn/documents.h"
 #include "core/nn/functional.h"

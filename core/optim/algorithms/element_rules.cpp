@@ -1,4 +1,4 @@
-#include "core/optim/algorithms/element_rules.h"
+#include "core/optim/algorithms/rules.h"
 
 #include "kernels/arguments/multi_tensor.h"
 #include "kernels/catalogue.h"

@@ -1,8 +1,6 @@
 #include "core/optim/algorithms/registry.h"
 
-#include "core/optim/algorithms/element_rules.h"
-#include "core/optim/optimizers.h"
-#include "core/optim/update_rule.h"
+#include "core/optim/algorithms/rules.h"
 #include "platform/error.h"
 
 namespace booster {
@@ -15,12 +13,15 @@ struct OptimizerEntry {
 const std::map<std::string, OptimizerEntry>& optimizers() {
   static const std::map<std::string, OptimizerEntry> table = {
       {"adadelta", {adadelta_rule, options_of(AdadeltaOptions())}},
+      {"adafactor", {adafactor_rule, options_of(AdafactorOptions())}},
       {"adagrad", {adagrad_rule, options_of(AdagradOptions())}},
       {"adam", {adam_rule, options_of(AdamOptions())}},
       {"adamax", {adamax_rule, options_of(AdamaxOptions())}},
       {"adamw", {adamw_rule, options_of(AdamWOptions())}},
       {"asgd", {asgd_rule, options_of(ASGDOptions())}},
       {"lamb", {lamb_rule, options_of(LAMBOptions())}},
+      {"lbfgs", {lbfgs_rule, options_of(LBFGSOptions())}},
+      {"muon", {muon_rule, options_of(MuonOptions())}},
       {"nadam", {nadam_rule, options_of(NAdamOptions())}},
       {"radam", {radam_rule, options_of(RAdamOptions())}},
       {"rmsprop", {rmsprop_rule, options_of(RMSpropOptions())}},

@@ -1,5 +1,4 @@
-#include "core/optim/optimizers.h"
-#include "core/optim/update_rule.h"
+#include "core/optim/algorithms/rules.h"
 #include "kernels/arguments/multi_tensor.h"
 
 #include "kernels/catalogue.h"

@@ -107,24 +107,21 @@ class LRScheduler {
   Handle<Body, "lr_scheduler"> body_;
 };
 
+// clang-format off
 // Warm-up base (t + 1) / (warmup_steps + 1), then linear to 0 at total_steps: base (total_steps -
 // t) / (total_steps - warmup_steps). 0 after that. Colossal-AI's LinearWarmupLR.
 struct LinearWarmupOptions {
   int64_t warmup_steps = 0;  // at most total_steps
   int64_t total_steps = 0;   // >= 1
 };
-class LinearWarmupLR : public LRScheduler {
- public:
-  LinearWarmupLR(Optimizer optimizer, const LinearWarmupOptions& options);
-};
+struct LinearWarmupLR : LRScheduler { LinearWarmupLR(Optimizer, const LinearWarmupOptions&); };
 
 // eta_min + (base - eta_min) (1 + cos(pi t / T_max)) / 2; past T_max it rises again. PyTorch's.
 struct CosineAnnealingOptions {
   int64_t T_max = 0;  // >= 1
   double eta_min = 0;
 };
-class CosineAnnealingLR : public LRScheduler {
- public:
+struct CosineAnnealingLR : LRScheduler {
   CosineAnnealingLR(Optimizer optimizer, const CosineAnnealingOptions& options);
 };
 
@@ -136,50 +133,36 @@ struct CosineAnnealingWarmupOptions {
   int64_t total_steps = 0;   // >= 1
   double eta_min = 0;
 };
-class CosineAnnealingWarmupLR : public LRScheduler {
- public:
+struct CosineAnnealingWarmupLR : LRScheduler {
   CosineAnnealingWarmupLR(Optimizer optimizer, const CosineAnnealingWarmupOptions& options);
 };
 
 // end_lr + (base - end_lr) (1 - min(t, total_steps) / total_steps)^power. With end_lr 0 PyTorch's.
 struct PolynomialOptions {
   int64_t total_steps = 0;  // >= 1
-  double power = 1;
-  double end_lr = 0;
+  double power = 1, end_lr = 0;
 };
-class PolynomialLR : public LRScheduler {
- public:
-  PolynomialLR(Optimizer optimizer, const PolynomialOptions& options);
-};
+struct PolynomialLR : LRScheduler { PolynomialLR(Optimizer, const PolynomialOptions&); };
 
 // base gamma^floor(t / step_size). PyTorch's.
 struct StepOptions {
   int64_t step_size = 0;  // >= 1
   double gamma = 0.1;
 };
-class StepLR : public LRScheduler {
- public:
-  StepLR(Optimizer optimizer, const StepOptions& options);
-};
+struct StepLR : LRScheduler { StepLR(Optimizer, const StepOptions&); };
 
 // base gamma^(number of milestones <= t); repeated milestones count repeatedly. PyTorch's.
 struct MultiStepOptions {
   std::vector<int64_t> milestones = {};  // >= 0, in any order
   double gamma = 0.1;
 };
-class MultiStepLR : public LRScheduler {
- public:
-  MultiStepLR(Optimizer optimizer, const MultiStepOptions& options);
-};
+struct MultiStepLR : LRScheduler { MultiStepLR(Optimizer, const MultiStepOptions&); };
 
 // base gamma^t. PyTorch's.
 struct ExponentialOptions {
   double gamma = 1;
 };
-class ExponentialLR : public LRScheduler {
- public:
-  ExponentialLR(Optimizer optimizer, const ExponentialOptions& options);
-};
+struct ExponentialLR : LRScheduler { ExponentialLR(Optimizer, const ExponentialOptions&); };
 
 // base factor while t < total_steps, then base. PyTorch's, but constant for the whole training by
 // default.
@@ -187,21 +170,14 @@ struct ConstantOptions {
   double factor = 1;
   int64_t total_steps = 0;
 };
-class ConstantLR : public LRScheduler {
- public:
-  explicit ConstantLR(Optimizer optimizer, const ConstantOptions& options = {});
-};
+struct ConstantLR : LRScheduler { explicit ConstantLR(Optimizer, const ConstantOptions& = {}); };
 
 // base (start_factor + (end_factor - start_factor) min(t, total_steps) / total_steps). PyTorch's.
 struct LinearLROptions {
-  double start_factor = 1.0 / 3;
-  double end_factor = 1;
+  double start_factor = 1.0 / 3, end_factor = 1;
   int64_t total_steps = 5;  // >= 1
 };
-class LinearLR : public LRScheduler {
- public:
-  LinearLR(Optimizer optimizer, const LinearLROptions& options);
-};
+struct LinearLR : LRScheduler { LinearLR(Optimizer, const LinearLROptions&); };
 
 // PyTorch's OneCycleLR (Smith and Topin). The rate rises from max_lr / div_factor to max_lr during
 // the first pct_start of the steps, then falls to max_lr / div_factor / final_div_factor. With
@@ -214,25 +190,47 @@ struct OneCycleOptions {
   double pct_start = 0.3;               // [0, 1]
   std::string anneal_strategy = "cos";  // or "linear"
   bool cycle_momentum = true;
-  double base_momentum = 0.85;
-  double max_momentum = 0.95;
-  double div_factor = 25;
-  double final_div_factor = 1e4;
+  double base_momentum = 0.85, max_momentum = 0.95;
+  double div_factor = 25, final_div_factor = 1e4;
   bool three_phase = false;
 };
-class OneCycleLR : public LRScheduler {
- public:
-  OneCycleLR(Optimizer optimizer, const OneCycleOptions& options);
+struct OneCycleLR : LRScheduler { OneCycleLR(Optimizer, const OneCycleOptions&); };
+
+// Rises from base_lr to max_lr and falls back, again and again; momentum, or beta1, moves in the
+// opposite direction. Each cycle of mode "triangular2" has half the height of the one before; at
+// step t, "exp_range" has gamma^t of the height. PyTorch's (Smith, arXiv:1506.01186).
+struct CyclicOptions {
+  double base_lr = 0, max_lr = 0;
+  int64_t step_size_up = 2000, step_size_down = 0;  // steps; down 0: as up
+  std::string mode = "triangular";                  // or "triangular2", "exp_range"
+  double gamma = 1;
+  bool cycle_momentum = true;
+  double base_momentum = 0.8, max_momentum = 0.9;
+};
+struct CyclicLR : LRScheduler { CyclicLR(Optimizer, const CyclicOptions&); };
+
+// CosineAnnealingLR that starts again after T_0 steps, then T_0 T_mult, T_0 T_mult^2 ... PyTorch's.
+struct CosineWarmRestartsOptions {
+  int64_t T_0 = 0, T_mult = 1;  // >= 1
+  double eta_min = 0;
+};
+struct CosineAnnealingWarmRestarts : LRScheduler {
+  CosineAnnealingWarmRestarts(Optimizer optimizer, const CosineWarmRestartsOptions& options);
 };
 
 // Several schedules in sequence: schedulers[i] begins at milestones[i - 1], where its own t is 0.
 // PyTorch's. Make all for the same optimizer, in order; all use the first one's `base`. Throws for
 // another optimizer, for milestones that do not rise or are not one fewer than the schedulers, and
 // for a schedule that needs a metric.
-class SequentialLR : public LRScheduler {
- public:
+struct SequentialLR : LRScheduler {
   SequentialLR(Optimizer optimizer, const std::vector<LRScheduler>& schedulers,
                const std::vector<int64_t>& milestones);
+};
+
+// All schedules at once: base times the factor of each. Made as SequentialLR. Throws for a schedule
+// whose rate is not a multiple of its base (eta_min above 0, one-cycle). PyTorch's.
+struct ChainedScheduler : LRScheduler {
+  ChainedScheduler(Optimizer optimizer, const std::vector<LRScheduler>& schedulers);
 };
 
 // Multiplies the rates by `factor` when the metric passed to step() has not improved for more than
@@ -247,34 +245,29 @@ struct ReduceLROnPlateauOptions {
   double threshold = 1e-4;
   std::string threshold_mode = "rel";  // or "abs"
   int64_t cooldown = 0;
-  double min_lr = 0;
-  double eps = 1e-8;
+  double min_lr = 0, eps = 1e-8;
 };
-class ReduceLROnPlateau : public LRScheduler {
- public:
+struct ReduceLROnPlateau : LRScheduler {
   explicit ReduceLROnPlateau(Optimizer optimizer, const ReduceLROnPlateauOptions& options = {});
 };
 
 // base f(t), with one f for all groups or one for each. PyTorch's. With one for each, adding a
 // group later throws.
 using LRFactor = std::function<double(int64_t t)>;
-class LambdaLR : public LRScheduler {
- public:
+struct LambdaLR : LRScheduler {
   LambdaLR(Optimizer optimizer, LRFactor factor);
   LambdaLR(Optimizer optimizer, std::vector<LRFactor> factors);
 };
+// base f(1) f(2) ... f(t), for all groups. PyTorch's.
+struct MultiplicativeLR : LRScheduler { MultiplicativeLR(Optimizer, LRFactor); };
 
 // --- Schedules with a warm-up, by the formulae of Hugging Face's transformers and of timm. As in
 // lr_scheduler.h, `base` is a group's rate when the scheduler was made, and t counts steps from 0.
 
 // Warm-up base t / warmup_steps, then linearly to 0 at total_steps. Hugging Face's
 // get_linear_schedule_with_warmup.
-struct LinearScheduleOptions {
-  int64_t warmup_steps = 0;  // at most total_steps
-  int64_t total_steps = 0;   // >= 1
-};
-class LinearScheduleWithWarmup : public LRScheduler {
- public:
+using LinearScheduleOptions = LinearWarmupOptions;
+struct LinearScheduleWithWarmup : LRScheduler {
   LinearScheduleWithWarmup(Optimizer optimizer, const LinearScheduleOptions& options);
 };
 
@@ -285,8 +278,7 @@ struct CosineScheduleOptions {
   int64_t total_steps = 0;   // >= 1
   double num_cycles = 0.5;
 };
-class CosineScheduleWithWarmup : public LRScheduler {
- public:
+struct CosineScheduleWithWarmup : LRScheduler {
   CosineScheduleWithWarmup(Optimizer optimizer, const CosineScheduleOptions& options);
 };
 
@@ -300,18 +292,14 @@ class CosineScheduleWithWarmup : public LRScheduler {
 struct TimmCosineOptions {
   int64_t t_initial = 0;  // >= 1
   double lr_min = 0;
-  double cycle_mul = 1;  // >= 1
-  double cycle_decay = 1;
-  int64_t cycle_limit = 1;
-  int64_t warmup_t = 0;
+  double cycle_mul = 1, cycle_decay = 1;  // cycle_mul >= 1
+  int64_t cycle_limit = 1, warmup_t = 0;
   double warmup_lr_init = 0;
   bool warmup_prefix = false;
   double k_decay = 1;
   int64_t steps_per_epoch = 0;  // 0: counts are in steps
 };
-class TimmCosineLR : public LRScheduler {
- public:
-  TimmCosineLR(Optimizer optimizer, const TimmCosineOptions& options);
-};
+struct TimmCosineLR : LRScheduler { TimmCosineLR(Optimizer, const TimmCosineOptions&); };
+// clang-format on
 
 }  // namespace booster

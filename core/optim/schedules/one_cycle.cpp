@@ -1,4 +1,5 @@
 #include "core/optim/schedules/lr_scheduler.h"
+#include "core/optim/schedules/momentum_cycle.h"
 #include "platform/error.h"
 
 #include <algorithm>
@@ -68,11 +69,7 @@ class OneCycle : public Schedule {
   void apply_more(Optimizer& optimizer, int64_t t) const override {
     if (!o_.cycle_momentum) return;
     const auto [phase, progress] = at(t);
-    const double momentum = anneal(phase.start_momentum, phase.end_momentum, progress);
-    for (int group = 0; group < optimizer.group_count(); ++group) {
-      const bool has_momentum = optimizer.options(group).count("momentum");
-      optimizer.set_option(group, has_momentum ? "momentum" : "beta1", momentum);
-    }
+    set_momentum(optimizer, anneal(phase.start_momentum, phase.end_momentum, progress));
   }
 
  private:
@@ -109,10 +106,7 @@ class OneCycle : public Schedule {
 
 std::unique_ptr<Schedule> one_cycle(const OneCycleOptions& options, const Optimizer& optimizer) {
   check_options(options);
-  const OptimizerOptions& own = optimizer.options();
-  check(!options.cycle_momentum || own.count("momentum") || own.count("beta1"),
-        "one_cycle: {} has neither momentum nor beta1; want cycle_momentum = false",
-        optimizer.name());
+  if (options.cycle_momentum) check_has_momentum("one_cycle", optimizer);
   return std::make_unique<OneCycle>(options);
 }
 

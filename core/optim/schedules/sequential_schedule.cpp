@@ -1,4 +1,5 @@
 #include "core/optim/schedules/formula_schedule.h"
+#include "core/optim/schedules/parts_of_schedule.h"
 
 #include <algorithm>
 
@@ -11,13 +12,8 @@ class Sequence : public Schedule {
       : parts_(std::move(parts)), milestones_(std::move(milestones)) {}
   const char* name() const override { return "sequential"; }
   ScheduleSettings settings() const override {
-    ScheduleSettings all = {{"milestones", fmt::format("{}", fmt::join(milestones_, ", "))}};
-    for (size_t i = 0; i < parts_.size(); ++i) {
-      const Schedule& part = parts_[i].schedule();
-      all[std::to_string(i)] = part.name();
-      for (const auto& [option, value] : part.settings())
-        all[fmt::format("{}.{}", i, option)] = value;
-    }
+    ScheduleSettings all = settings_of(parts_);
+    all["milestones"] = fmt::format("{}", fmt::join(milestones_, ", "));
     return all;
   }
   double lr(int64_t t, double base, int group) const override {
@@ -44,8 +40,8 @@ class Sequence : public Schedule {
   std::vector<int64_t> milestones_;
 };
 
-void check_parts(const Optimizer& optimizer, const std::vector<LRScheduler>& parts,
-                 const std::vector<int64_t>& milestones) {
+void check_milestones(const std::vector<LRScheduler>& parts,
+                      const std::vector<int64_t>& milestones) {
   check(!parts.empty() && milestones.size() + 1 == parts.size(),
         "sequential: wrong number of milestones; got {} for {} schedulers, want one fewer",
         milestones.size(), parts.size());
@@ -55,23 +51,15 @@ void check_parts(const Optimizer& optimizer, const std::vector<LRScheduler>& par
           milestone, before);
     before = milestone;
   }
-  for (const LRScheduler& part : parts) {
-    check(part.drives(optimizer), "sequential: {} was made for another optimizer", part.name());
-    check(!part.schedule().wants_metric(),
-          "sequential: {} cannot be a part, because it needs a metric", part.name());
-  }
 }
 
 // Makes the schedule. Checks the parts before it reads the first one's rates.
 std::unique_ptr<Schedule> sequence(const Optimizer& optimizer,
                                    const std::vector<LRScheduler>& parts,
                                    const std::vector<int64_t>& milestones) {
-  check_parts(optimizer, parts, milestones);
+  check_milestones(parts, milestones);
+  check_parts("sequential", optimizer, parts);
   return std::make_unique<Sequence>(parts, milestones);
-}
-
-std::vector<double> first_rates(const std::vector<LRScheduler>& parts) {
-  return parts.empty() ? std::vector<double>() : parts[0].state_dict().base_lrs;
 }
 
 }  // namespace

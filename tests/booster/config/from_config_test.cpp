@@ -47,6 +47,17 @@ TEST_CASE("a config's numbers reach the objects") {
   CHECK(make_model(c).state_dict().back().tensor.shape() == Shape{5});
 }
 
+TEST_CASE("Muon in a config moves the matrices, and AdamW all other parameters") {
+  const Model model = Linear(2, 3);
+  const Optimizer optimizer = make_optimizer(config("optimizer", "muon"), model);
+  REQUIRE(optimizer.group_count() == 2);
+  CHECK(optimizer.options(0).at("adamw") == 0);
+  CHECK(optimizer.options(1).at("adamw") == 1);
+  const auto groups = optimizer.state_dict().groups;
+  CHECK(groups[0].parameters == std::vector<std::string>{"weight"});
+  CHECK(groups[1].parameters == std::vector<std::string>{"bias"});
+}
+
 TEST_CASE("timm's cosine in epochs lasts as many as the training has") {
   const Config c = Config::from_text(
       R"({"optimizer": {"name": "sgd", "lr": 0.5},
@@ -60,7 +71,7 @@ TEST_CASE("timm's cosine in epochs lasts as many as the training has") {
 }
 
 TEST_CASE("an optimizer's default in a config is the one in C++") {
-  const Model model = Linear(2, 3);
+  const Model model = Linear(2, 3, {.bias = false});  // muon alone takes matrices only
   for (const auto& entry : optimizer_entries()) {
     const Optimizer from_config = make_optimizer(config("optimizer", entry.name), model);
     const Optimizer from_code = make_optimizer(entry.name, model.parameters(), {});
@@ -72,8 +83,8 @@ TEST_CASE("every model that a config may name can be made, with its own options"
   const Config mlp = Config::from_text(
       R"({"model": {"name": "mlp", "sizes": [12, 8, 5], "flatten": true, "bias": false}})");
   CHECK(make_model(mlp)(zeros({7, 3, 2, 2})).shape() == Shape{7, 5});
-  const Config resnet = Config::from_text(
-      R"({"model": {"name": "resnet20", "num_classes": 4, "in_chans": 1}})");
+  const Config resnet =
+      Config::from_text(R"({"model": {"name": "resnet20", "num_classes": 4, "in_chans": 1}})");
   CHECK(make_model(resnet)(zeros({2, 1, 8, 8})).shape() == Shape{2, 4});
   const Config vit = Config::from_text(
       R"({"model": {"name": "vit_small_patch32_224", "num_classes": 3, "img_size": 64}})");

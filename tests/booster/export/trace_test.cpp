@@ -2,8 +2,7 @@
 #include "booster/config/pretrained.h"
 #include "core/autograd/tape.h"
 #include "core/nn/layers.h"
-#include "core/nn/multi_head_attention.h"
-#include "core/nn/recurrent.h"
+#include "core/nn/sequence_layers.h"
 #include "tests/booster/export/onnx_reader.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/error_of.h"
@@ -51,8 +50,8 @@ class Reader : public Module {
  public:
   Reader() : Module("Reader") {}
   Embedding& table = add<Embedding>("table", 11, 8);
-  MultiHeadAttention& attend =
-      add<MultiHeadAttention>("attend", 8, 2, MultiHeadAttentionOptions{.causal = true});
+  MultiheadAttention& attend = add<MultiheadAttention>(
+      "attend", 8, 2, MultiheadAttentionOptions{.batch_first = true, .causal = true});
   Linear& head = add<Linear>("head", 8, 3);
 
  private:
