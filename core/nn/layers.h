@@ -133,8 +133,7 @@ class Embedding : public Module {
   std::optional<int64_t> padding_index_;
 };
 
-// Drops elements (Dropout), channels (Dropout2d) or samples (DropPath) with probability p in
-// training.
+// Drops elements with probability p in training; Dropout2d drops channels, and DropPath samples.
 class Dropout : public Module {
  public:
   explicit Dropout(double p = 0.5);
@@ -145,32 +144,8 @@ class Dropout : public Module {
  private:
   Tensor forward(const Tensor& x) override { return dropout(x, p, training()); }
 };
-struct Dropout2d : FunctionLayer {
-  explicit Dropout2d(double p = 0.5);
-};
-struct DropPath : FunctionLayer {
-  explicit DropPath(double p = 0);
-};
 
 // --- activations
-struct ReLU : FunctionLayer {
-  ReLU();
-};
-struct LeakyReLU : FunctionLayer {
-  explicit LeakyReLU(double slope = 0.01);
-};
-struct ELU : FunctionLayer {
-  explicit ELU(double alpha = 1);
-};
-struct SiLU : FunctionLayer {
-  SiLU();
-};
-struct Tanh : FunctionLayer {
-  Tanh();
-};
-struct Sigmoid : FunctionLayer {
-  Sigmoid();
-};
 class GELU : public Module {
  public:
   explicit GELU(GeluForm form = GeluForm::erf) : Module("GELU"), form(form) {}
@@ -181,20 +156,8 @@ class GELU : public Module {
  private:
   Tensor forward(const Tensor& x) override { return gelu(x, form); }
 };
-struct Softmax : FunctionLayer {
-  explicit Softmax(int64_t dim = -1);
-};
 
 // --- shapes and pooling
-struct Identity : FunctionLayer {
-  Identity();
-};
-struct Flatten : FunctionLayer {
-  explicit Flatten(int64_t start_dim = 1, int64_t end_dim = -1);
-};
-struct PixelShuffle : FunctionLayer {
-  explicit PixelShuffle(int64_t factor);
-};
 struct UpsampleOptions {
   std::optional<Size2d> size = {};
   std::optional<Scale2d> scale_factor = {};
@@ -215,12 +178,22 @@ struct AvgPool2d : FunctionLayer {
   using Options = PoolOptions;
   explicit AvgPool2d(Size2d kernel, PoolOptions options = {});
 };
-struct AdaptiveAvgPool2d : FunctionLayer {
-  explicit AdaptiveAvgPool2d(Size2d size);
-};
 
-// --- the other layers of PyTorch that have no parameters. See the functions for arguments.
+// --- the other layers without parameters. See the functions for arguments.
 // clang-format off
+struct Dropout2d : FunctionLayer { explicit Dropout2d(double p = 0.5); };
+struct DropPath : FunctionLayer { explicit DropPath(double p = 0); };
+struct ReLU : FunctionLayer { ReLU(); };
+struct LeakyReLU : FunctionLayer { explicit LeakyReLU(double slope = 0.01); };
+struct ELU : FunctionLayer { explicit ELU(double alpha = 1); };
+struct SiLU : FunctionLayer { SiLU(); };
+struct Tanh : FunctionLayer { Tanh(); };
+struct Sigmoid : FunctionLayer { Sigmoid(); };
+struct Softmax : FunctionLayer { explicit Softmax(int64_t dim = -1); };
+struct Identity : FunctionLayer { Identity(); };
+struct Flatten : FunctionLayer { explicit Flatten(int64_t start_dim = 1, int64_t end_dim = -1); };
+struct PixelShuffle : FunctionLayer { explicit PixelShuffle(int64_t factor); };
+struct AdaptiveAvgPool2d : FunctionLayer { explicit AdaptiveAvgPool2d(Size2d size); };
 struct Hardsigmoid : FunctionLayer { Hardsigmoid(); };
 struct Hardswish : FunctionLayer { Hardswish(); };
 struct LogSigmoid : FunctionLayer { LogSigmoid(); };
