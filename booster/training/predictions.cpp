@@ -70,9 +70,9 @@ void Predictions::add(const Tensor& rows) {
         rows.defined() ? rows.shape().to_string() : "an undefined tensor");
   const int64_t n = counted_rows("Predictions", loader_, rows.size(0));
   const Tensor own = untracked::clone(untracked::narrow(rows.detach(), 0, 0, n));
-  check(rows_.empty() || form_text(own) == form_text(rows_[0]),
-        "Predictions: rows of another dtype or shape; got {} {}, want {} {} but for their number",
-        name_of(own.dtype()), own.shape(), name_of(rows_[0].dtype()), rows_[0].shape());
+  if (!rows_.empty() && form_text(own) != form_text(rows_[0]))
+    fail("Predictions: rows of another dtype or shape; got {} {}, want {} {} but for their number",
+         name_of(own.dtype()), own.shape(), name_of(rows_[0].dtype()), rows_[0].shape());
   rows_.push_back(own);
 }
 

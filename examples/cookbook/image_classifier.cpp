@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
                              .img_size = side,
                              .patch_size = 8,
                              .depth = 2});
-  if (argc > 4) fmt::print("{}\n", load_weights(model, argv[4]));
+  if (argc > 4 && *argv[4]) fmt::print("{}\n", load_weights(model, argv[4]));
   AdamW optimizer(model.parameters(), {.lr = 2e-3});
   OneCycleLR schedule(optimizer, {.max_lr = 2e-3, .total_steps = epochs * train.size()});
   auto boosted = booster.boost(model, optimizer, CrossEntropyLoss(), train, schedule);

@@ -92,18 +92,12 @@ class Llama : public Sequential {
                     Linear(s.width, s.vocabulary, {.bias = false})}) {}
   ModuleTraits traits() const override {
     const LayerPlan column = {.style = SplitStyle::column}, row = {.style = SplitStyle::row};
-    return {.tensor_plan = {{"1.*.self_attn.[qkv]_proj", column},
-                            {"1.*.self_attn.o_proj", row},
-                            {"1.*.mlp.gate_proj", column},
-                            {"1.*.mlp.up_proj", column},
-                            {"1.*.mlp.down_proj", row},
+    return {.tensor_plan = {{"1.*.[qkvgu]*_proj", column},
+                            {"1.*.[od]*_proj", row},
                             {"3", {.style = SplitStyle::column, .gather = true}}},
-            .blocks = "1.*",
-            .token_dimension = 1,
-            .file_form = renamed({{"0.", "model.embed_tokens."},
-                                  {"1.", "model.layers."},
-                                  {"2.", "model.norm."},
-                                  {"3.", "lm_head."}})};
+            .blocks = "1.*", .token_dimension = 1,
+            .file_form = renamed({{"0.", "model.embed_tokens."}, {"1.", "model.layers."},
+                                  {"2.", "model.norm."}, {"3.", "lm_head."}})};
   }
 };
 
@@ -137,7 +131,6 @@ int main(int argc, char** argv) {
   const NoGradGuard no_grad;
   const Tensor unseen = narrow(x, 0, 512, 64), logits = net(unseen);
   const double loss = loss_fn(logits, narrow(y, 0, 512, 64)).item();
-
   // The file has Hugging Face's names, so the library's own Llama reads it.
   const std::string file = argc > 3 ? argv[3] : "llama.safetensors";
   booster.save_model(net, file);

@@ -2,6 +2,7 @@
 #include "core/autograd/functions.h"
 #include "core/optim/optimizers.h"
 #include "core/tensor/random/random.h"
+#include "kernels/arguments/multi_tensor.h"
 #include "tests/draws.h"
 #include "tests/error_of.h"
 #include "tests/optim/leaf.h"
@@ -126,4 +127,11 @@ TEST_CASE("a formula's optimizer resumes, and refuses what it cannot do") {
   stochastic.set_rounding("x", UpdateRounding::stochastic, 1);
   set_grad(rounded, {1, 1});
   CHECK(contains(error_of([&] { stochastic.step(); }), "rounds to the nearest value"));
+}
+
+TEST_CASE("a permuted parameter is refused with what to do about it") {
+  Tensor permuted = transpose(ones({2, 3}), 0, 1);
+  permuted.requires_grad_();
+  CHECK(contains(error_of([&] { SGD(std::vector<Tensor>{permuted}, {.lr = 0.1}); }),
+                 "want a copy by contiguous()"));
 }
