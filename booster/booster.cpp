@@ -203,15 +203,17 @@ Tensor Booster::run(const Tensors& input, const Tensors& target, const BoostedMo
   return optimizer.session_->run(model.model_, criterion, input, target);
 }
 
-NoSyncGuard Booster::no_sync(const BoostedModel& model, const BoostedOptimizer& optimizer) const {
+NoSyncGuard Booster::no_sync(const BoostedModel& model, const BoostedOptimizer& optimizer,
+                             bool active) const {
   check(model.session_->plugin == optimizer.session_->plugin,
         "booster.no_sync: model and optimizer were not boosted together");
-  return NoSyncGuard(optimizer.session_);
+  return NoSyncGuard(active ? std::shared_ptr<Session>(optimizer.session_) : nullptr);
 }
 
-NoSyncGuard Booster::no_sync(const BoostedGroup& group) const {
+NoSyncGuard Booster::no_sync(const BoostedGroup& group, bool active) const {
   check(!group.optimizers.empty(), "booster.no_sync: the group has no optimizer");
-  return NoSyncGuard(group.optimizers.front().session_);
+  return NoSyncGuard(active ? std::shared_ptr<Session>(group.optimizers.front().session_)
+                            : nullptr);
 }
 
 DataLoader Booster::prepare_dataloader(std::shared_ptr<const Dataset> dataset,

@@ -151,10 +151,11 @@ class Booster {
   void backward(const Tensor& loss, const std::vector<BoostedOptimizer>& optimizers,
                 const ScaleLossOptions& options = {}) const;
   // Accumulates gradients on this rank, without exchange, until the guard is destroyed. Use it for
-  // all but the last batch of a step.
-  NoSyncGuard no_sync(const BoostedModel& model, const BoostedOptimizer& optimizer) const;
+  // all but the last batch of a step. A guard that is not `active` does nothing.
+  NoSyncGuard no_sync(const BoostedModel& model, const BoostedOptimizer& optimizer,
+                      bool active = true) const;
   // Does the same for all models and optimizers of one boost.
-  NoSyncGuard no_sync(const BoostedGroup& group) const;
+  NoSyncGuard no_sync(const BoostedGroup& group, bool active = true) const;
   // Runs forward and backward of the iterator's next batch in the order that the plugin needs
   // (pipelines cut the batch into micro-batches). Returns the loss. A batch is a loader's, or any
   // pair of input and target, each a Tensor or Tensors.

@@ -158,9 +158,9 @@ World launch_from_env();
 // differ.
 
 // Restarts this rank's default generator (core/tensor/random/random.h). Ranks at different places
-// along the axis data then drop different elements; ranks at one place drop the same ones. Call it
-// after the model has its weights and before the first pass. Calling manual_seed with one seed on
-// all ranks would drop the same elements in all their batches.
+// along the axis data then draw different numbers; ranks at one place draw the same ones. It is for
+// draws of the program's own, such as data that it makes. The passes of a boosted model draw apart
+// without it. Call it after the model has its weights and before the first pass.
 void seed_ranks(uint64_t seed, const Mesh& mesh);
 
 }  // namespace booster

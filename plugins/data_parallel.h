@@ -54,6 +54,7 @@ class DataParallelPlugin : public Plugin {
   void number_training();
   uint32_t training() const { return training_; }
   const Optimizers& optimizers() const { return optimizers_; }
+  const Model& model() const { return model_; }
   // Returns parameters that require a gradient and that no earlier call returned. Parameters may be
   // unfrozen, and groups added to an optimizer, after the model was boosted.
   Parameters new_parameters();

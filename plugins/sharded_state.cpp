@@ -224,9 +224,17 @@ void ShardedStatePlugin::receive(const std::shared_ptr<const Gathering>& gatheri
 
 Tensor ShardedStatePlugin::kept_for(const NamedTensor& held) const {
   if (!is_floating(held.tensor.dtype())) return {};  // a count is whole
-  for (const Optimizer& optimizer : optimizers())
-    for (const auto& [name, parameter] : optimizer.parameters())
+  const auto found = [&](const Parameters& parameters) -> Tensor {
+    for (const auto& [name, parameter] : parameters)
       if (held.name != name && lies_in(held.name, name)) return parameter;
+    return {};
+  };
+  // States of several optimizers have the models' names.
+  if (optimizers().size() > 1)
+    if (const Tensor parameter = found(model().parameters()); parameter.defined()) return parameter;
+  for (const Optimizer& optimizer : optimizers())
+    if (const Tensor parameter = found(optimizer.parameters()); parameter.defined())
+      return parameter;
   return {};
 }
 

@@ -101,11 +101,32 @@ void read_numbers(const TrainingParts& parts, const Json& settings, const std::s
   });
 }
 
+// Tensors of no optimizer stay as they are; check_numbered reports them.
+TensorMap split_optimizers(const TrainingParts& parts, TensorMap whole) {
+  TensorMap all;
+  for (size_t i = 0; i < parts.sessions.size(); ++i) {
+    const std::string prefix = parts.prefix(i);
+    TensorMap own;
+    for (auto it = whole.begin(); it != whole.end();) {
+      const auto next = std::next(it);
+      if (it->first.starts_with(prefix)) {
+        own.emplace(it->first.substr(prefix.size()), it->second);
+        whole.erase(it);
+      }
+      it = next;
+    }
+    for (const auto& [name, tensor] : split_optimizer(*parts.sessions[i], own))
+      all.emplace(prefix + name, tensor);
+  }
+  all.merge(whole);
+  return all;
+}
+
 // Returns the parts of some whole tensors that this rank holds; plugins may use the group.
-TensorMap split(const Session& session, TensorKind kind, const TensorMap& whole) {
+TensorMap split(const TrainingParts& parts, TensorKind kind, const TensorMap& whole) {
   switch (kind) {
-    case TensorKind::model: return split_model(session, whole);
-    case TensorKind::optimizer: return split_optimizer(session, whole);
+    case TensorKind::model: return split_model(parts.session(), whole);
+    case TensorKind::optimizer: return split_optimizers(parts, whole);
     default: return whole;
   }
 }
@@ -143,7 +164,7 @@ void read_tensors(const TrainingParts& parts, const CheckpointReader& reader,
       TensorMap whole;
       finish_together(group, what_fails, [&] { whole = reader.load(kind, file); });
       run_together(group, what_fails, [&] {
-        blaming(what, [&] { in.of(kind).merge(split(session, kind, whole)); });
+        blaming(what, [&] { in.of(kind).merge(split(parts, kind, whole)); });
       });
     }
   }
@@ -208,7 +229,9 @@ void put_in_force(const TrainingParts& parts, Incoming& in, const std::string& w
     LRScheduler(parts.schedules[i]).load_state_dict(in.states[i].schedule);
   if (auto loader = parts.dataloader) loader->load_state(in.common().position.at);
   default_generator().set_state(in.streams[static_cast<size_t>(session.plugin->group().rank())]);
-  for (Session* one : parts.sessions) one->zero_grad();  // they belong to other weights
+  session.iteration->stepped.clear();  // they were steps from other weights
+  session.iteration->found_inf = {};
+  for (Session* one : parts.sessions) one->zero_grad();  // so are these gradients
 }
 
 // Returns rank 0's choice: the newest complete checkpoint's name and its manifest's hash, or "".

@@ -114,6 +114,7 @@ void save(const std::filesystem::path& root, const TrainingParts& parts, const P
   check_progress(progress, options);
   Session& session = parts.session();
   const Group group = session.plugin->group();
+  session.end_iteration();
   finish_last_save(session);
   const SavingNote saving("a checkpoint");
   std::unique_ptr<CheckpointWriter> writer;  // on rank 0
@@ -138,6 +139,7 @@ PendingSave save_async(const std::filesystem::path& root, const TrainingParts& p
   check_progress(progress, options);
   Session& session = parts.session();
   const Group group = session.plugin->group();
+  session.end_iteration();
   finish_last_save(session);
   auto copied = std::make_shared<Copied>();
   const auto take = [&](TensorKind kind, const std::string& name, const Tensor& whole) {

@@ -95,7 +95,6 @@ struct Resumed {
 void save_training(const std::filesystem::path& root, const TrainingHandles& training,
                    const Progress& progress, const SaveOptions& options = {});
 // The same for models and optimizers that were boosted in one call (a GAN), as one checkpoint.
-// Throws if the plugin splits them over ranks.
 //
 //   save_training("out", gan, {.dataloader = data, .lr_schedulers = {lr_g, lr_d}}, {.step = step});
 inline void save_training(const std::filesystem::path& root, const BoostedGroup& group,

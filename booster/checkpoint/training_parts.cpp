@@ -8,14 +8,6 @@ namespace {
 
 constexpr const char* group_name = "group";
 
-void check_whole(const Plugin& plugin) {
-  const Layout layout = plugin.layout();
-  check(layout.is_data_alone() && layout.zero_stage == 0,
-        "checkpoint: {} gives ranks parts of what several optimizers share; got a group of models, "
-        "want single or torch_ddp for one",
-        plugin.name());
-}
-
 }  // namespace
 
 TrainingHandles::TrainingHandles(const Boosted& boosted)
@@ -35,7 +27,6 @@ TrainingParts::TrainingParts(const TrainingHandles& training)
     check(sessions.back()->iteration == session().iteration,
           "checkpoint: the optimizers were not boosted together; want one boost of all");
   }
-  if (is_group) check_whole(*session().plugin);
 }
 
 std::string TrainingParts::prefix(size_t i) const {

@@ -18,8 +18,7 @@ struct TrainingParts {
   std::optional<DataLoader> dataloader;
   bool is_group = false;  // boosted as one: states and names of the optimizers are numbered
 
-  // Throws if there are no optimizers, or if schedules are given for only some of them. Throws for
-  // a group if the plugin splits the models or the optimizers' state over ranks.
+  // Throws if there are no optimizers, or if schedules are given for only some of them.
   explicit TrainingParts(const TrainingHandles& training);
 
   Session& session() const { return *sessions.front(); }

@@ -108,6 +108,10 @@ void add_ids(std::vector<int32_t>& ids, const JsonValue& value) {
 
 }  // namespace
 
+std::string load_weights(const Model& model, const fs::path& path) {
+  return load_start_weights(model, path).to_string();
+}
+
 Model model_of_config(const fs::path& config_json) {
   return made_of(read_json(config_json, config_limits, ErrorKind::data), config_json.string());
 }

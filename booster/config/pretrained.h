@@ -36,6 +36,14 @@ struct PretrainedOptions {
 Model from_pretrained(const std::filesystem::path& folder, DType dtype = DType::f32);
 Model from_pretrained(const std::filesystem::path& folder, const PretrainedOptions& options);
 
+// Copies weights of timm, Hugging Face or a checkpoint (a safetensors file, an index, or a folder
+// with either) into a model that is not boosted; dtypes and devices stay. The head keeps new
+// weights if the file has other classes, and position embeddings of another image size are
+// resampled as in timm. Returns a text about these, "" if all fitted. Throws an error of kind data,
+// and changes nothing, if a file cannot be read, or lacks another tensor or has one of another
+// shape.
+std::string load_weights(const Model& model, const std::filesystem::path& path);
+
 // Returns the model that a config.json describes, with new weights.
 Model model_of_config(const std::filesystem::path& config_json);
 

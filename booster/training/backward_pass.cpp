@@ -20,6 +20,10 @@ LossPass BackwardPass::begin_loss(const ScaleLossOptions& options) {
   Iteration& iteration = *first_.iteration;
   first_.settle("booster.backward");
   Optimizers named;
+  const auto has_stepped = [&](const Session* session) {
+    return std::ranges::find(iteration.stepped, session->optimizer) != iteration.stepped.end();
+  };
+  if (std::ranges::any_of(sessions_, has_stepped)) first_.end_iteration();
   for (Session* session : sessions_) {
     session->look_for_skips();  // done here, so that no step waits for the device
     named.push_back(session->optimizer);

@@ -86,9 +86,11 @@ AveragedWeights averaged_weights(const BoostedOptimizer& optimizer,
 }
 
 NoSyncGuard::NoSyncGuard(std::shared_ptr<Session> session) : session_(std::move(session)) {
-  ++session_->iteration->no_sync;
+  if (session_) ++session_->iteration->no_sync;
 }
-NoSyncGuard::~NoSyncGuard() { --session_->iteration->no_sync; }
+NoSyncGuard::~NoSyncGuard() {
+  if (session_) --session_->iteration->no_sync;
+}
 
 WholeParameters::WholeParameters(const BoostedModel& model) : plugin_(model.session().plugin) {
   plugin_->hold_whole(true);

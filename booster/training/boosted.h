@@ -239,6 +239,42 @@ class MeanMetric {
   int64_t samples_ = 0;
 };
 
+// The rows of an evaluation, each sample's once, from all ranks: for metrics that are no means.
+//
+//   Predictions scores(data), labels(data);
+//   for (auto& [image, label] : data) {
+//     scores.add(net(image));
+//     labels.add(label);
+//   }
+//   const Group ranks = booster.plugin().mesh().group("data");    // the ranks that share the
+//   samples const Tensor score = scores.all(ranks), truth = labels.all(ranks);
+//   f1_scores(confusion_matrix(argmax(score, 1), truth, 10));
+class Predictions {
+ public:
+  explicit Predictions(const DataLoader& loader) : loader_(loader) {}
+  // Adds a row for each sample of the current batch: (n, ...), of one dtype and one shape but for
+  // n. Throws as MeanMetric does.
+  void add(const Tensor& rows);
+  void reset() { rows_.clear(); }
+  // Returns the rows of all ranks on the CPU, in one process's order. Collective over `group`.
+  // Throws if no rank had a sample.
+  Tensor all(const Group& group = Group()) const;
+
+ private:
+  DataLoader loader_;
+  std::vector<Tensor> rows_;
+};
+
+// Returns how often class i (row) was predicted as class j, i64 (classes, classes). Arguments are
+// (n) i64, below `classes`.
+Tensor confusion_matrix(const Tensor& predicted, const Tensor& labels, int64_t classes);
+// Returns 2 hits / (predictions + labels) of each class, f64 (classes); 0 for a class without any.
+Tensor f1_scores(const Tensor& confusion);
+// Returns the area under the ROC curve: the probability that a sample with label 1 has a higher
+// score than one with label 0; equal scores count half. Arguments are (n). Throws unless both
+// labels occur and no score is nan.
+double roc_auc(const Tensor& scores, const Tensor& labels);
+
 // Returns 1 where the label is among the k largest logits of its row, else 0. logits (n, classes),
 // labels (n) i64; result (n) f32. Among equal logits the first counts as larger. A row whose label
 // has a nan logit counts as wrong.

@@ -1,5 +1,6 @@
 #include "booster/training/boosted.h"
 
+#include "booster/training/counted_rows.h"
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/data/joined_shares.h"
@@ -43,26 +44,26 @@ bool some_count_twice(const DataLoader& loader) {
 
 }  // namespace
 
+int64_t counted_rows(const char* metric, const DataLoader& loader, int64_t n) {
+  if (!some_count_twice(loader)) return n;
+  const auto [size, counted] = batch_in_hand(loader);
+  check(counted == size || n == size,
+        "{}: bad images are missing from a batch in which some samples occur twice; got {} of {}, "
+        "want even_shares = false for this evaluation",
+        metric, n, size);
+  return std::min(n, counted);
+}
+
 void MeanMetric::add(const Tensor& values) {
   check(values.defined() && values.ndim() == 1,
         "MeanMetric: wrong shape; got {}, want (n): a number for each sample",
         values.defined() ? values.shape().to_string() : "an undefined tensor");
   const NoGradGuard no_grad;
   const PolicyScope no_casts(nullptr);
-  int64_t n = values.size(0);
-  if (some_count_twice(loader_)) {
-    const auto [size, counted] = batch_in_hand(loader_);
-    check(counted == size || n == size,
-          "MeanMetric: bad images are missing from a batch in which some samples occur twice; got "
-          "{} of {}, want even_shares = false for this evaluation",
-          n, size);
-    if (counted < size) n = counted;
-  }
+  const int64_t n = counted_rows("MeanMetric", loader_, values.size(0));
   const Tensor sum = booster::sum(cast(narrow(values, 0, 0, n), DType::f64));
-  if (sum_.defined())
-    sum_.add_(sum);
-  else
-    sum_ = sum;
+  if (sum_.defined()) sum_.add_(sum);
+  else sum_ = sum;
   samples_ += n;
 }
 

@@ -4,6 +4,7 @@
 #include "booster/training/boosted.h"
 #include "booster/training/frozen_statistics.h"
 #include "core/autograd/op_policy.h"
+#include "core/tensor/random/data_place.h"
 #include "core/tensor/tensor.h"
 #include "kernels/host/recording.h"
 #include "platform/trace.h"
@@ -33,7 +34,8 @@ Session::Session(std::shared_ptr<Precision> precision, std::shared_ptr<Plugin> p
       iteration(std::move(iteration)),
       model(model),
       optimizer(optimizer),
-      first_precision_state(this->precision->state()) {}
+      first_precision_state(this->precision->state()),
+      data_place(static_cast<uint64_t>(this->plugin->mesh().place("data"))) {}
 
 Session::~Session() {
   try {
@@ -66,6 +68,7 @@ MicroStep Session::passes(const Model& part) {
 Tensors Session::pass(const Model& part, const Tensors& x, const LinkRun& run) {
   const kernels::TraceScope span("forward", kernels::SpanKind::phase);
   const GradientKeeper::Scope mine;
+  const DataPlace draws(data_place);
   PassScope scope = plugin->begin({.pass = Pass::forward,
                                    .sync = iteration->no_sync == 0,
                                    .first_link = run.first,
@@ -134,7 +137,7 @@ void Session::zero_grad() {
   optimizer.zero_grad();
   precision->abandon(optimizer);
   if (iteration->joined) iteration->joined->forget();
-  leave_iteration();
+  leave_iteration(true);
 }
 
 void Session::pass_on_notes() {

@@ -43,7 +43,7 @@ struct Iteration {
   Optimizers all;                          // that were boosted together
   Optimizers awaited;                      // had a loss and have not stepped since
   Optimizers half_done;                    // a backward pass failed since their zero_grad
-  bool stepped = false;                    // one of `all` has stepped in this iteration
+  Optimizers stepped;                      // since the scale last moved
   Tensor found_inf;                        // of the steps so far; undefined: no check was made
   bool refusal_told = false;
   int64_t steps = 0;                          // steps so far, of all optimizers
@@ -54,6 +54,8 @@ struct Iteration {
   std::unique_ptr<JoinedMean> joined;  // null: each batch's loss is a mean of its own
 
   bool awaits(const Optimizer& optimizer) const;
+  // Updates the scale if an optimizer has stepped since it last moved.
+  void end(Precision& precision);
   void add(const Verdict& verdict, const Optimizer& optimizer);
 };
 
@@ -67,6 +69,7 @@ struct Session {
   SessionWatcher* watcher = nullptr;                // not owned; may be null
   std::shared_ptr<class BackgroundSave> last_save;  // booster/checkpoint/async_save.h; may be null
   const PrecisionNumbers first_precision_state;     // at boost: the options that the program gave
+  const uint64_t data_place;  // of this rank, along the axis data: it draws numbers of its own
 
   Session(std::shared_ptr<Precision> precision, std::shared_ptr<Plugin> plugin,
           std::shared_ptr<Iteration> iteration, const Model& model, const Optimizer& optimizer);
@@ -97,6 +100,9 @@ struct Session {
   void pass_on_all_notes();
   // Performs the step, in the order of mixed precision and parallelism; see step.cpp.
   StepReport step();
+  // Ends the iteration if an optimizer has stepped in it and none is awaited: updates the scale.
+  // Called before a pass for an optimizer that has stepped, and before a checkpoint.
+  void end_iteration();
 
  private:
   friend class BackwardPass;
@@ -112,9 +118,9 @@ struct Session {
   // Makes the strategy's values from a pass the same on all ranks.
   void share(SharedNumbers shared);
   Tensor known_norm(const Verdict& verdict) const;
-  // Removes the optimizer from the awaited ones. After the last one, the iteration ends and the
-  // scale is updated.
-  void leave_iteration();
+  // Removes the optimizer from the awaited ones. Ends the iteration if all optimizers have stepped
+  // in it, or if this one abandons its gradients and was the last awaited one.
+  void leave_iteration(bool abandons);
   void check_backward_ended(const char* call) const;
 };
 

@@ -18,20 +18,30 @@ bool Iteration::awaits(const Optimizer& optimizer) const {
 // Adds an optimizer's verdict. An overflow in its gradients counts for the whole iteration. The
 // report shares the verdict's flag, so later additions go to a copy.
 void Iteration::add(const Verdict& verdict, const Optimizer& optimizer) {
-  stepped = true;
+  std::erase(stepped, optimizer);
+  stepped.push_back(optimizer);
   if (!verdict.found_inf.defined()) return;
-  const bool is_last = awaited.empty() || (awaited.size() == 1 && awaits(optimizer));
+  const bool is_last = stepped.size() == all.size();
   if (found_inf.defined())
     found_inf.add_(verdict.found_inf);
   else
     found_inf = is_last ? verdict.found_inf : untracked::clone(verdict.found_inf);
 }
 
-void Session::leave_iteration() {
-  std::erase(iteration->awaited, optimizer);
-  if (!iteration->awaited.empty()) return;
-  if (!std::exchange(iteration->stepped, false)) return;
-  precision->update({std::exchange(iteration->found_inf, {}), {}, {}});
+void Session::leave_iteration(bool abandons) {
+  const bool was_awaited = std::erase(iteration->awaited, optimizer) > 0;
+  if (iteration->stepped.size() == iteration->all.size()) iteration->end(*precision);
+  else if (abandons && was_awaited) end_iteration();
+}
+
+void Session::end_iteration() {
+  if (iteration->awaited.empty()) iteration->end(*precision);
+}
+
+void Iteration::end(Precision& precision) {
+  if (stepped.empty()) return;
+  stepped.clear();
+  precision.update({std::exchange(found_inf, {}), {}, {}});
 }
 
 // Returns the norm of the true gradients if it is known, or if only all ranks together can compute
@@ -64,7 +74,7 @@ StepReport Session::step() {
     skipped.add(verdict);
     iteration->add(verdict, optimizer);
   }
-  leave_iteration();  // after the last optimizer: grow or back off
+  leave_iteration(false);  // after the last optimizer: grow or back off
   look_for_frozen_statistics();
   pass_on_notes();
   if (watcher) watcher->step_ends(report);

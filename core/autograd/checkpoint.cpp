@@ -5,6 +5,7 @@
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "core/autograd/tracking.h"
+#include "core/tensor/random/data_place.h"
 #include "core/tensor/random/random.h"
 #include "core/tensor/seen_tokens.h"
 #include "core/tensor/token_layout.h"
@@ -23,13 +24,14 @@ using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 // which tokens attention sees.
 struct Surroundings {
   RandomState state = default_generator().state();
-  uint64_t stream = random_stream();
+  uint64_t stream = random_stream(), place = random_data_place();
   TokenLayout tokens = token_layout();
   Tensor seen = seen_tokens();
 
   void restore() const {
     default_generator().set_state(state);
     set_random_stream(stream);
+    set_data_place(place);
     set_token_layout(tokens);
   }
 };

@@ -40,6 +40,9 @@ class LayerSplit {
 
 // Marks `weight` as a part of a layer's weight. Null: it is whole.
 void set_layer_split(const Tensor& weight, std::shared_ptr<const LayerSplit> split);
+// Throws for a weight with a mark, and for a recorded view or cast of it: `call` does not exchange
+// parts, so its result would silently be this rank's.
+void check_no_layer_split(const char* call, const Tensor& x);
 // Return the mark; null if the weight is whole.
 const LayerSplit* layer_split(const Tensor& weight);
 std::shared_ptr<const LayerSplit> shared_layer_split(const Tensor& weight);

@@ -8,7 +8,9 @@
 #include "kernels/catalogue.h"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 namespace booster {
@@ -24,8 +26,38 @@ TapeState& ensure_tape_state(const Tensor& x) {
   return *tape_state(x);
 }
 
+namespace {
+
+std::atomic<bool> some_are_split = false;  // in this process, at any time
+
+// Returns true for an operation whose result holds its argument's values.
+bool only_rearranges(const Node& node) {
+  constexpr std::string_view names[] = {"permute",   "transpose", "to",         "cast",
+                                        "reshape",   "expand",    "narrow",     "select",
+                                        "unsqueeze", "squeeze",   "contiguous", "clone"};
+  return node.inputs().size() == 1 &&
+         std::ranges::find(names, std::string_view(node.name())) != std::end(names);
+}
+
+}  // namespace
+
 void set_layer_split(const Tensor& weight, std::shared_ptr<const LayerSplit> split) {
+  some_are_split = some_are_split || split;
   ensure_tape_state(weight).split = std::move(split);
+}
+
+void check_no_layer_split(const char* call, const Tensor& x) {
+  if (!some_are_split.load(std::memory_order_relaxed)) return;
+  const LayerSplit* split = layer_split(x);
+  if (!split && !x.is_leaf()) {
+    const Node* node = edge_of(x).node.get();
+    while (node && only_rearranges(*node)) node = node->inputs()[0].node.get();
+    if (node && node->leaf()) split = layer_split(*node->leaf());
+  }
+  check(!split,
+        "{}: an argument is a weight of which each rank has a part; got a part of shape {}, want "
+        "linear(x, weight), which exchanges parts, or a tensor plan without this layer",
+        call, x.shape());
 }
 
 const LayerSplit* layer_split(const Tensor& weight) {

@@ -6,6 +6,7 @@
 #include "core/autograd/observer.h"
 #include "core/autograd/op_recorder.h"
 #include "core/autograd/tape.h"
+#include "core/nn/module_surgery.h"
 #include "core/nn/module_traits.h"
 #include "core/tensor/absence.h"
 #include "platform/trace.h"
@@ -181,7 +182,8 @@ Link Module::link(int i) const {
 Link Module::link_of(std::string name, std::initializer_list<const Module*> modules) {
   Link link{std::move(name), {}};
   for (const Module* module : modules)
-    for (const auto& [its_name, tensor] : module->state_dict()) link.tensors.push_back(tensor);
+    for (const auto& [its_name, tensor] : Surgery::now_called(*module).state_dict())
+      link.tensors.push_back(tensor);
   return link;
 }
 
@@ -199,6 +201,12 @@ T Module::run_with_hooks(const T& given, int first, int last) {
   if (first < 0 || first >= last || last > count)
     fail("{}: links out of range; got [{}, {}), want a range in [0, {})", kind_, first, last,
          count);
+  if (const auto other = Surgery::called_instead(*this)) {
+    check(last - first == count, "{}: was replaced as a whole; got a call of links [{}, {}) of {}",
+          kind_, first, last, count);
+    return (*other)(given);
+  }
+  const Surgery::Running running(*this);
   const MemoryScope memory(memory_tag_);
   const kernels::TraceScope span(name_of(memory_tag_), kernels::SpanKind::op);
   const ObservedModule observed(*this);
@@ -213,8 +221,7 @@ T Module::run_with_hooks(const T& given, int first, int last) {
     }
   T y;
   if (recomputes_ && grad_enabled()) y = recomputed(*x, first, last);
-  else if constexpr (std::is_same_v<T, Tensor>) y = forward_links(*x, first, last);
-  else y = forward_named_links(*x, first, last);
+  else y = Surgery::links(*this, *x, first, last);
   const auto hooks = last == count ? hooks_ : std::vector<std::pair<int, ForwardHook>>();
   for (const auto& [number, hook] : hooks)
     if (const Tensors changed = hook(*this, *x, y); !changed.empty()) y = changed;
@@ -226,7 +233,7 @@ Tensor Module::recomputed(const Tensor& x, int first, int last) {
   return checkpoint(
       [this, check_life = check_of_life(), first, last](const std::vector<Tensor>& inputs) {
         check_life();
-        return forward_links(inputs[0], first, last);
+        return Surgery::links(*this, inputs[0], first, last);
       },
       {x});
 }
@@ -236,7 +243,7 @@ Tensors Module::recomputed(const Tensors& x, int first, int last) {
   const auto run = [this, check_life = check_of_life(), inputs = names_of(x), names, first,
                     last](const std::vector<Tensor>& again) {
     check_life();
-    const Tensors y = forward_named_links(with_names(inputs, again), first, last);
+    const Tensors y = Surgery::links(*this, with_names(inputs, again), first, last);
     *names = names_of(y);
     return y.all();
   };
@@ -248,7 +255,7 @@ Tensors Module::recomputed(const Tensors& x, int first, int last) {
 // owns alive. Otherwise it throws if the module was destroyed.
 std::function<void()> Module::check_of_life() {
   const std::shared_ptr<Module> owned = weak_from_this().lock();
-  return [owned, life = life_.watch(), kind = kind_] {
+  return [owned, life = std::weak_ptr(life_.token), kind = kind_] {
     check(owned || !life.expired(),
           "{}: backward must run a module with set_recompute again; got one that was destroyed, "
           "want it alive until then, as in a Model",
@@ -317,11 +324,15 @@ void Module::convert_own(DType dtype) {
   check(is_floating(dtype), "to: parameters must be floating; got {}, want f32, f64, f16 or bf16",
         name_of(dtype));
   for (const auto& [name, x] : parameters_) convert_(x, dtype);
-  for (const auto& [name, x] : buffers_) convert_(x, dtype);
+  for (const auto* buffers : {&buffers_, &unsaved_})
+    for (const auto& [name, x] : *buffers) convert_(x, dtype);
 }
 
 void Module::to(Device device) {
-  for (auto& [name, x] : state_dict()) convert_(x, device);
+  visit("", [&](const std::string&, const Module& module) {
+    for (const auto* own : {&module.parameters_, &module.buffers_, &module.unsaved_})
+      for (const auto& [name, x] : *own) convert_(x, device);
+  });
 }
 
 int Module::register_forward_pre_hook(ForwardPreHook hook) {
@@ -349,6 +360,7 @@ void Module::check_name(const std::string& name) const {
   };
   check(std::none_of(parameters_.begin(), parameters_.end(), is_it) &&
             std::none_of(buffers_.begin(), buffers_.end(), is_it) &&
+            std::none_of(unsaved_.begin(), unsaved_.end(), is_it) &&
             std::none_of(children_.begin(), children_.end(), is_it),
         "{}: two parts have the same name; got {} again", kind_, name);
 }
@@ -356,6 +368,7 @@ void Module::check_name(const std::string& name) const {
 Tensor Module::add_parameter(const std::string& name, Tensor value, Role role) {
   check_name(name);
   if (!value.defined()) return value;
+  if (value.is_leaf() && !value.is_contiguous()) value = untracked::contiguous(value);
   value.requires_grad_();
   set_memory_tag(value, MemoryTag::parameters);
   parameters_.push_back({name, value});
@@ -367,7 +380,7 @@ Tensor Module::add_buffer(const std::string& name, Tensor value, Role role) {
   check_name(name);
   if (!value.defined()) return value;
   set_memory_tag(value, MemoryTag::parameters);
-  buffers_.push_back({name, value});
+  (role == Role::unsaved ? unsaved_ : buffers_).push_back({name, value});
   if (role != Role::other) roles_.push_back({{name, value}, role});
   return value;
 }

@@ -12,11 +12,8 @@
 //   Model model = Classifier();
 //
 // A module with several inputs or outputs overrides forward_named instead, on named tensors
-// (core/tensor/tensors.h). docs/guides/own-model-and-data.md has examples.
-//
-//     Tensors forward_named(const Tensors& x) override {
-//       return {{"y", head(hidden(x["tokens"]) * x["mask"])}};
-//     }
+// (core/tensor/tensors.h): return {{"y", head(hidden(x["tokens"]) * x["mask"])}};
+// docs/guides/own-model-and-data.md has examples.
 //
 // A module owns its submodules, so references to them stay valid for its lifetime, even when it
 // moves into a Model. Copying a Model copies the handle, so both share the parameters. A module is
@@ -26,6 +23,7 @@
 #include "core/tensor/memory/memory_report.h"
 #include "core/tensor/tensors.h"
 
+#include <concepts>
 #include <functional>
 #include <initializer_list>
 #include <map>
@@ -39,9 +37,10 @@
 namespace booster {
 
 class Module;
+class Model;
 struct ModuleTraits;
 
-// A model's saved tensors: parameters and buffers.
+// A model's saved tensors.
 using StateDict = std::vector<NamedTensor>;
 // Names in which a loaded state differs from the model's: the model's that the state lacks, and the
 // state's that the model lacks.
@@ -67,6 +66,7 @@ enum class Role : uint8_t {
   layer_norm,     // scale and shift of a normalisation over features
   batch_norm,     // scale, shift and statistics of a normalisation over the batch
   batch_count,    // number of batches in those statistics; older files lack it
+  unsaved,        // a buffer that the constructor makes anew: no file or checkpoint holds it
 };
 
 // Called before forward; may return another input, or an undefined tensor or no tensors to keep it.
@@ -101,25 +101,28 @@ class Module : public std::enable_shared_from_this<Module> {
   // the links of this call. Throws for a range that is empty or outside.
   Tensor run_links(const Tensor& x, int first, int last);
   Tensors run_links(const Tensors& x, int first, int last);
-  // Returns a legal input of `rows` rows with arbitrary values, for measuring cost. Undefined if
-  // the module offers none.
+  // Return a legal input of `rows` rows with any values, for measuring cost; undefined if the
+  // module offers none.
   virtual Tensor example_input(int64_t /*rows*/) const { return {}; }
-  // The same for a module of several tensors.
   virtual Tensors example_inputs(int64_t rows) const { return example_input(rows); }
 
   // Returns the model's traits for plugins, the planner and files of weights
   // (core/nn/module_traits.h). A class without an override has none.
   virtual ModuleTraits traits() const;
-  // Returns the name in messages and descriptions. The library makes no decision by it.
+  // Return the name and the options ("192, 576, bias=true") in messages and descriptions. The
+  // library makes no decision by them.
   const std::string& kind() const { return kind_; }
-  // Returns the options that a description prints in brackets: "192, 576, bias=true".
   virtual std::string options() const { return ""; }
   // Returns a tree of kinds and options, as PyTorch prints it.
   std::string to_string() const;
 
   // --- contents; a tensor with two uses appears once, under its first name
   Parameters parameters() const;
-  std::vector<NamedTensor> buffers() const;
+  // Returns the parameters that the patterns (* and ?) choose, by their names or those of modules
+  // that hold them. "!" takes out again: {"*.norm*", "!*.bias"}; {"!head"} is all but the head.
+  // Throws for a pattern that matches nothing, with the nearest name.
+  Parameters parameters(const std::vector<std::string>& patterns) const;
+  std::vector<NamedTensor> buffers() const;  // without unsaved ones
   // Returns this module (name "") and all below it, each after its parent.
   std::vector<std::pair<std::string, Module*>> named_modules();
   int64_t parameter_count() const;
@@ -154,11 +157,18 @@ class Module : public std::enable_shared_from_this<Module> {
   // Freezes (false) or unfreezes all parameters.
   void requires_grad_(bool requires_grad = true);
   void freeze() { requires_grad_(false); }
-  // Throws if the model was boosted. Use its optimizer's zero_grad(), which also resets other
-  // state.
+  // Freezes the parameters that the patterns choose: see parameters().
+  void freeze(const std::vector<std::string>& patterns);
+  // Puts make(part) in the place of each part whose name matches (* and ?), and under its name. The
+  // new module may hold the part and call it. Calls of the part from elsewhere, as by a member
+  // `Linear& fc`, reach the new module. Returns the number. Throws if there is none, or if the
+  // model is boosted.
+  //   model->replace_modules("*.c_attn", [](const Model& part) -> Model { return Lora(part, 8); });
+  int64_t replace_modules(const std::string& pattern,
+                          const std::function<Model(const Model& part)>& make);
+  // Throws if the model was boosted: its optimizer's zero_grad() also resets other state.
   void zero_grad();
-  // Sets recomputation: forward keeps no activations, and backward runs forward again (checkpoint()
-  // in backward.h).
+  // Sets recomputation: forward keeps no activations, and backward runs forward again.
   void set_recompute(bool recompute) { recomputes_ = recompute; }
   // Calls fn for every module, submodules before their parents (initialisers depend on this order).
   void apply(const std::function<void(Module&)>& fn);
@@ -175,7 +185,9 @@ class Module : public std::enable_shared_from_this<Module> {
   void remove_hook(int number);
   // Returns true if a call does more than forward(), such as hooks or recomputation. A fused
   // function must not replace such a call.
-  bool must_be_called() const { return recomputes_ || !pre_hooks_.empty() || !hooks_.empty(); }
+  bool must_be_called() const {
+    return recomputes_ || !pre_hooks_.empty() || !hooks_.empty() || !stand_in_.expired();
+  }
 
  protected:
   // A module overrides one of the two. Each default calls the other.
@@ -186,8 +198,7 @@ class Module : public std::enable_shared_from_this<Module> {
   virtual Tensor forward_links(const Tensor& x, int first, int last);
   virtual Tensors forward_named_links(const Tensors& x, int first, int last);
 
-  // Registers a leaf that requires gradients. Registers nothing for an undefined tensor, which
-  // stands for "none".
+  // Registers a leaf that requires gradients; nothing for an undefined tensor.
   Tensor add_parameter(const std::string& name, Tensor value, Role role = Role::other);
   // Registers a tensor that is saved but not trained.
   Tensor add_buffer(const std::string& name, Tensor value, Role role = Role::other);
@@ -195,27 +206,26 @@ class Module : public std::enable_shared_from_this<Module> {
   static Link link_of(std::string name, std::initializer_list<const Module*> modules);
   template <class M, class... Args>
   M& add(const std::string& name, Args&&... args) {
-    return add_existing(name, std::make_shared<M>(std::forward<Args>(args)...));
+    return add_existing(name, made<M>(std::forward<Args>(args)...));
   }
   // Does the same for modules with named options, in braces after at most three other arguments:
   // add<Conv2d>("conv", 3, 16, 3, {.stride = 2}).
   template <class M>
   M& add(const std::string& name, typename M::Options options) {
-    return add_existing(name, std::make_shared<M>(std::move(options)));
+    return add_existing(name, made<M>(std::move(options)));
   }
   template <class M, class A>
   M& add(const std::string& name, A&& a, typename M::Options options) {
-    return add_existing(name, std::make_shared<M>(std::forward<A>(a), std::move(options)));
+    return add_existing(name, made<M>(std::forward<A>(a), std::move(options)));
   }
   template <class M, class A, class B>
   M& add(const std::string& name, A&& a, B&& b, typename M::Options options) {
-    return add_existing(
-        name, std::make_shared<M>(std::forward<A>(a), std::forward<B>(b), std::move(options)));
+    return add_existing(name, made<M>(std::forward<A>(a), std::forward<B>(b), std::move(options)));
   }
   template <class M, class A, class B, class C>
   M& add(const std::string& name, A&& a, B&& b, C&& c, typename M::Options options) {
-    return add_existing(name, std::make_shared<M>(std::forward<A>(a), std::forward<B>(b),
-                                                  std::forward<C>(c), std::move(options)));
+    return add_existing(name, made<M>(std::forward<A>(a), std::forward<B>(b), std::forward<C>(c),
+                                      std::move(options)));
   }
   template <class M>
   M& add_existing(const std::string& name, std::shared_ptr<M> module) {
@@ -229,11 +239,21 @@ class Module : public std::enable_shared_from_this<Module> {
   }
 
  private:
+  template <class M, class... Args>
+  static std::shared_ptr<M> made(Args&&... args) {
+    constexpr bool fits = std::constructible_from<M, Args...>;
+    static_assert(fits, "add: the module has no constructor that takes these arguments");
+    if constexpr (fits)
+      return std::make_shared<M>(std::forward<Args>(args)...);
+    else
+      return nullptr;
+  }
   using Visitor = std::function<void(const std::string& name, const Module& module)>;
   // Calls visitor for this module and all below it, each after its parent.
   void visit(const std::string& prefix, const Visitor& visitor) const;
   void check_name(const std::string& name) const;
   void add_child(const std::string& name, std::shared_ptr<Module> child);
+  struct Surgery;  // module_surgery.h
   template <class T>
   T run_with_hooks(const T& x, int first, int last);
   Tensor recomputed(const Tensor& x, int first, int last);
@@ -243,26 +263,22 @@ class Module : public std::enable_shared_from_this<Module> {
   Tensor only_output(const Tensors& y) const;
 
   // Lifetime of the module at its address: ends when it is destroyed or moved from.
-  class Life {
-   public:
+  struct Life {
     Life() = default;
-    Life(Life&&) noexcept {}
-    std::weak_ptr<char> watch() {
-      if (!token_) token_ = std::make_shared<char>();
-      return token_;
-    }
-
-   private:
-    std::shared_ptr<char> token_;
+    Life(Life&& other) { other.token.reset(); }
+    std::shared_ptr<char> token = std::make_shared<char>();
   };
 
   Life life_;
   std::string kind_;
   MemoryTag memory_tag_;  // tag of forward's allocations
   Parameters parameters_;
-  std::vector<NamedTensor> buffers_;
+  std::vector<NamedTensor> buffers_, unsaved_;
   std::vector<std::pair<NamedTensor, Role>> roles_;  // only tensors that have one
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;
+  std::vector<std::shared_ptr<Module>> replaced_;  // former children, which references still name
+  std::weak_ptr<Module> stand_in_;                 // called in place of this module
+  bool is_stand_in_ = false;
   std::vector<std::pair<int, ForwardPreHook>> pre_hooks_;
   std::vector<std::pair<int, ForwardHook>> hooks_;
   int next_hook_ = 0;
@@ -315,9 +331,8 @@ class Model {
   }
   template <class Map>
   requires std::is_same_v<Map, std::map<std::string, Tensor>> NameDifferences
-  load_state_dict(const Map& state, bool strict = true) const {
-    return module().load_state_dict(state, strict);
-  }
+  load_state_dict(const Map& state, bool strict = true)
+  const { return module().load_state_dict(state, strict); }
   void train(bool training = true) const { module().train(training); }
   void eval() const { module().eval(); }
   void zero_grad() const { module().zero_grad(); }

@@ -29,7 +29,9 @@ void check_parameter(const char* rule, const NamedTensor& parameter) {
         name_of(tensor.dtype()));
   check(tensor.is_leaf(), "{}: parameter {} is the result of an operation; want a leaf", rule,
         name);
-  check(tensor.is_contiguous(), "{}: parameter {} is not contiguous; got shape {} and strides {}",
+  check(tensor.is_contiguous(),
+        "{}: parameter {} is not contiguous; got shape {} and strides {}, want a copy by "
+        "contiguous() as the parameter, as Module::add_parameter makes one",
         rule, name, tensor.shape(), tensor.strides());
 }
 

@@ -195,6 +195,33 @@ struct LBFGS : Optimizer { explicit LBFGS(ParameterGroups, const LBFGSOptions& =
 
 // clang-format on
 
+// --- An optimizer of your own, as a formula on tensors:
+//
+//   const auto lion = optimizer_of({.name = "lion", .states = {"exp_avg"}, .update = formula},
+//                                  model.parameters(), {{"lr", 1e-4}, {"betas", {0.9, 0.99}}});
+//
+// It works with every strategy, plugin and checkpoint, as the ones above. It is slower than they
+// are, since each operation of the formula is a pass over memory.
+
+// One parameter in a step, or the part of it that this rank updates, of any shape. Tensors are f32
+// (f64 for f64 parameters), off the tape.
+struct FormulaStep {
+  Tensor value;                     // the formula replaces this one, and the states
+  Tensor gradient;                  // true and clipped
+  std::vector<Tensor> state;        // 0 before the first step
+  const OptimizerOptions& options;  // of the parameter's group
+  Tensor count;                     // of the parameter's steps, with this one; f64, no dimensions
+};
+struct OptimizerFormula {
+  std::string name;                      // in messages and checkpoints
+  std::vector<std::string> states = {};  // at most three
+  // Must treat each element by itself.
+  std::function<void(FormulaStep& step)> update = {};
+};
+// Throws for a formula without a name or function, and for options without "lr".
+Optimizer optimizer_of(OptimizerFormula formula, ParameterGroups groups,
+                       const GroupOptions& options);
+
 // --- An exponential moving average of an optimizer's parameters, which often evaluates better than
 // the parameters themselves.
 //

@@ -1,7 +1,7 @@
 // An auxiliary loss: a classifier of rings whose first layers guess too. The model gives two
 // tensors. The loss adds the early guess's error, which trains the first layers directly.
 //   build/examples/auxiliary_loss [PRECISION] [LAYOUT]
-#include "examples/several_tensors/layout.h"
+#include "examples/training/layout.h"
 
 #include <fmt/core.h>
 
@@ -39,7 +39,7 @@ class Top : public Module {
 int main(int argc, char** argv) {
   report_uncaught_errors();
   const World world = launch_from_env();
-  Booster booster = several_tensors::booster_of(argc, argv, world);
+  Booster booster = example::booster_of(argc, argv, world);
   Model model = Sequential({Trunk(), Top()});
   const Criterion criterion = [](const Tensors& y, const Tensor& ring) {
     return cross_entropy(y["logits"], ring) + 0.3 * cross_entropy(y["early"], ring);

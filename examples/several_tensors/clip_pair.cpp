@@ -1,7 +1,7 @@
 // A CLIP pair: two towers learn which image and text belong together. The model takes three tensors
 // and gives three. Each image is compared to the texts of its rank or microbatch.
 //   build/examples/clip_pair [PRECISION] [LAYOUT]
-#include "examples/several_tensors/layout.h"
+#include "examples/training/layout.h"
 
 #include <fmt/core.h>
 
@@ -52,7 +52,7 @@ Tensors drawn(int64_t n, const Tensor& pictures) {
 int main(int argc, char** argv) {
   report_uncaught_errors();
   const World world = launch_from_env();
-  Booster booster = several_tensors::booster_of(argc, argv, world);
+  Booster booster = example::booster_of(argc, argv, world);
   const Tensor pictures = normal({16, 32});
   Model model = Sequential({ImageTower(), TextTower()});
   const Criterion criterion = [](const Tensors& y, const Tensor&) {

@@ -1,7 +1,7 @@
 // A diffusion model of points on a circle. It takes noisy points and their times, and predicts the
 // noise. Times are whole numbers, which no precision rounds.
 //   build/examples/diffusion [PRECISION] [LAYOUT]
-#include "examples/several_tensors/layout.h"
+#include "examples/training/layout.h"
 
 #include <fmt/core.h>
 
@@ -24,7 +24,7 @@ class TimedPoints : public Module {
 int main(int argc, char** argv) {
   report_uncaught_errors();
   const World world = launch_from_env();
-  Booster booster = several_tensors::booster_of(argc, argv, world);
+  Booster booster = example::booster_of(argc, argv, world);
   Model model = Sequential({TimedPoints(), GELU(), Linear(64, 64), GELU(), Linear(64, 2)});
   auto [net, opt, loss_fn] =
       booster.boost(model, AdamW(model.parameters(), {.lr = 3e-3}), MSELoss());

@@ -3,7 +3,7 @@
 //   build/examples/translate [PRECISION] [LAYOUT]
 //   build/tools/booster run --nproc_per_node 2 build/examples/translate bf16 pipeline
 #include "examples/several_tensors/encoder_decoder.h"
-#include "examples/several_tensors/layout.h"
+#include "examples/training/layout.h"
 
 #include <fmt/core.h>
 
@@ -31,7 +31,7 @@ class Backwards : public Dataset {
 int main(int argc, char** argv) {
   report_uncaught_errors();
   const World world = launch_from_env();
-  Booster booster = several_tensors::booster_of(argc, argv, world);
+  Booster booster = example::booster_of(argc, argv, world);
   Model model = several_tensors::encoder_decoder();
   const AdamW optimizer(model.parameters(), {.lr = 3e-3});
   const Criterion criterion = [](const Tensor& logits, const Tensors& target) {

@@ -132,7 +132,7 @@ class Plugin : public NoteTaker {
 
   // --- checkpoints; all ranks call them. Tensors have the names that a single process gives them:
   // of the model ("fc1.weight"), of an optimizer ("fc1.weight.exp_avg" with the parameter's shape;
-  // "fc1.weight.steps", one i64) and of a strategy ("fc1.fp8.input.scale"). Turns the tensors of
+  // "fc1.weight.steps", one i64; of several optimizers under the models' names) and of a strategy ("fc1.fp8.input.scale"). Turns the tensors of
   // this rank into whole tensors, at least on rank 0; any number of them at once.
   virtual void join(StateDict& /*state*/) const {}
   // Turns whole tensors into the tensors of this rank.

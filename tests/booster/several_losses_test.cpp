@@ -2,12 +2,15 @@
 #include "booster/booster.h"
 #include "booster/training/session.h"
 #include "core/tensor/host_reads.h"
+#include "tests/draws.h"
 #include "tests/mixed_precision/weight.h"
 #include "tests/parallel/ranks.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <random>
+#include <utility>
 
 using namespace booster;
 using booster::testing::Weight;
@@ -266,6 +269,60 @@ TEST_CASE("an optimizer whose gradients are thrown away is not waited for") {
   CHECK(pair.precision().state().at("scale") == 65536);
   pair.opt(1).zero_grad();  // as for a discriminator after the generator's loss
   CHECK(pair.precision().state().at("scale") == 32768);
+}
+
+namespace {
+
+// torch's loop: scaler.step of each optimizer that has a loss, then one scaler.update().
+struct TorchScale {
+  double scale = 16;
+  int good = 0;
+  void update(bool found_inf) {
+    good = found_inf ? 0 : good + 1;
+    if (found_inf) scale /= 2;
+    if (good == 3) {
+      scale *= 2;
+      good = 0;
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a GAN's iteration moves the scale once, as torch's loop does") {
+  for (const unsigned seed : booster::testing::draws(60)) {
+    std::mt19937 random(seed);
+    CAPTURE(seed);
+    Pair gan(FP16TorchMixedPrecision({.init_scale = 16, .growth_interval = 3}));
+    TorchScale torch;
+    const int critic_steps = 1 + static_cast<int>(random() % 3);  // in each iteration
+    const bool zeroes_late = random() % 2 == 0;
+    for (int iteration = 0; iteration < 12; ++iteration) {
+      bool found_inf = false;
+      const auto step = [&](int i, const std::vector<double>& gradients, bool overflows) {
+        if (!zeroes_late) gan.opt(i).zero_grad();
+        const double scale = gan.opt(i).loss_scale();
+        gan.booster.backward(loss_of(gan.modules, gradients), gan.opt(i));
+        const StepReport report = gan.opt(i).step();
+        CHECK(report.skipped() == overflows);
+        // The scale of this loss: a pass may have moved it.
+        CHECK(report.loss_scale() == torch.scale);
+        CHECK((scale == torch.scale || critic_steps > 1));
+        if (zeroes_late) gan.opt(i).zero_grad();
+        found_inf |= overflows;
+      };
+      for (int k = 0; k < critic_steps; ++k) {
+        if (k > 0) torch.update(std::exchange(found_inf, false));  // it may not step twice
+        const bool overflows = random() % 4 == 0;
+        step(1, {0, overflows ? inf : 0.5}, overflows);
+      }
+      const bool overflows = random() % 4 == 0;
+      // The generator's loss gives the critic gradients as well, which it throws away.
+      step(0, {overflows ? inf : 0.5, 0.5}, overflows);
+      torch.update(found_inf);
+      CHECK(gan.opt(0).loss_scale() == torch.scale);
+    }
+  }
 }
 
 TEST_CASE("several models are called one by one, and optimizers of two boosts do not mix") {

@@ -119,6 +119,45 @@ StateDict as_tensors(const std::map<std::string, int64_t>& steps) {
 
 bool is_count(const std::string& name) { return name.ends_with(steps_suffix); }
 
+// The names under which a plugin knows an optimizer's tensors. Parameters of several optimizers may
+// have equal names, so these are the models' names then: "1.fc.weight.exp_avg".
+class PluginNames {
+ public:
+  explicit PluginNames(const Session& session) {
+    if (session.iteration->all.size() == 1) return;
+    std::map<const TensorBody*, std::string> of_models;
+    for (const auto& [name, tensor] : session.model.parameters())
+      of_models.emplace(tensor.body(), name);
+    for (const auto& [name, tensor] : session.optimizer.parameters())
+      if (const auto known = of_models.find(tensor.body()); known != of_models.end()) {
+        to_plugin_.emplace(name, known->second);
+        from_plugin_.emplace(known->second, name);
+      }
+  }
+  std::string to_plugin(const std::string& name) const { return renamed(name, to_plugin_); }
+  std::string from_plugin(const std::string& name) const { return renamed(name, from_plugin_); }
+
+ private:
+  static std::string renamed(const std::string& name,
+                             const std::map<std::string, std::string>& names) {
+    for (std::string part = name;; part.resize(part.rfind('.'))) {
+      if (const auto known = names.find(part); known != names.end())
+        return known->second + name.substr(part.size());
+      if (part.find('.') == part.npos) return name;
+    }
+  }
+  std::map<std::string, std::string> to_plugin_, from_plugin_;
+};
+
+// Returns the tensors of this rank, of whole ones under an optimizer's names.
+StateDict split_under_own_names(const Session& session, StateDict whole) {
+  const PluginNames names(session);
+  for (NamedTensor& one : whole) one.name = names.to_plugin(one.name);
+  session.plugin->split(whole);
+  for (NamedTensor& one : whole) one.name = names.from_plugin(one.name);
+  return whole;
+}
+
 void read_count(const NamedTensor& count, std::map<std::string, int64_t>& steps) {
   steps[count.name.substr(0, count.name.size() - steps_suffix.size())] =
       count.tensor.to_vector<int64_t>()[0];
@@ -145,13 +184,16 @@ void join_model(const Session& session, const WholeTensors& out) {
 
 std::map<std::string, int64_t> join_optimizer(const Session& session, const WholeTensors& out) {
   const OptimizerState state = session.optimizer.state_dict();
+  const PluginNames names(session);
   std::map<std::string, int64_t> steps;
-  const auto take = [&](const NamedTensor& whole) {
+  const auto take = [&](const NamedTensor& joined) {
+    const NamedTensor whole = {names.from_plugin(joined.name), joined.tensor};
     if (is_count(whole.name)) read_count(whole, steps);
     else out.take(TensorKind::optimizer, whole.name, whole.tensor);
   };
   StateDict held = as_state(state.tensors);
   for (NamedTensor& count : as_tensors(state.steps)) held.push_back(std::move(count));
+  for (NamedTensor& one : held) one.name = names.to_plugin(one.name);
   join_each(held, *session.plugin, take, out.after_each);
   return steps;
 }
@@ -180,15 +222,14 @@ TensorMap split_model(const Session& session, const TensorMap& whole) {
 TensorMap split_optimizer(const Session& session, const TensorMap& whole) {
   for (const auto& [name, tensor] : whole)
     if (is_count(name)) fail_data("optimizer: no such tensor; got {}", name);
-  return split_model(session, whole);
+  return as_map(split_under_own_names(session, as_state(whole)));
 }
 
 std::map<std::string, int64_t> split_steps(const Session& session,
                                            const std::map<std::string, int64_t>& steps) {
-  StateDict tensors = as_tensors(steps);
-  session.plugin->split(tensors);
   std::map<std::string, int64_t> own;
-  for (const NamedTensor& count : tensors) read_count(count, own);
+  for (const NamedTensor& count : split_under_own_names(session, as_tensors(steps)))
+    read_count(count, own);
   return own;
 }
 

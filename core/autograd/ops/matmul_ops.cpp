@@ -162,6 +162,7 @@ Tensor matmul(const Tensor& given_a, const Tensor& given_b) {
   check(a.defined() && b.defined(), "matmul: argument is undefined");
   check(a.ndim() > 0 && b.ndim() > 0,
         "matmul: too few dimensions; got {} and {}, want at least one each", a.shape(), b.shape());
+  for (const Tensor& x : {a, b}) check_no_layer_split("matmul", x);
   apply_policy(Op::matmul, {&a, &b});
   check_operands("matmul", a, b);
   const bool vector_a = a.ndim() == 1, vector_b = b.ndim() == 1;

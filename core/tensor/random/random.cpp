@@ -1,5 +1,6 @@
 #include "core/tensor/random/random.h"
 
+#include "core/tensor/random/data_place.h"
 #include "core/tensor/absence.h"
 #include "core/tensor/held_number.h"
 #include "core/tensor/random/random_recording.h"
@@ -38,15 +39,18 @@ Generator& default_generator() {
 }
 
 namespace {
-thread_local uint64_t stream = 0;
+thread_local uint64_t stream = 0, data_place = 0;
 constexpr uint64_t stream_length = uint64_t{1} << 44;  // blocks: 10^6 layers of 10^8 draws
+constexpr uint64_t streams_of_place = 4096;
 }  // namespace
 
 uint64_t set_random_stream(uint64_t number) { return std::exchange(stream, number); }
 uint64_t random_stream() { return stream; }
+uint64_t set_data_place(uint64_t place) { return std::exchange(data_place, place); }
+uint64_t random_data_place() { return data_place; }
 
 kernels::RandomPosition Generator::position_of(RandomState state) const {
-  state.offset += stream * stream_length;
+  state.offset += (data_place * streams_of_place + stream) * stream_length;
   if (!recording_)
     kernels::refuse_to_record("random numbers of your own generator",
                               "because each replay would draw the same numbers",

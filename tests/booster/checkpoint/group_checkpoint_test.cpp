@@ -2,11 +2,14 @@
 #include "booster/booster.h"
 #include "core/optim/optimizers.h"
 #include "platform/files/file.h"
+#include "tests/booster/checkpoint/shared_root.h"
 #include "tests/booster/checkpoint/small_training.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/parallel/ranks.h"
 
 #include <doctest/doctest.h>
+
+#include <fmt/format.h>
 
 #include <cstdlib>
 
@@ -26,7 +29,7 @@ struct GanSettings {
 class Gan {
  public:
   explicit Gan(const GanSettings& settings)
-      : booster_({.plugin = settings.plugin, .mixed_precision = settings.strategy}) {
+      : booster_({.plugin = plugin(settings.plugin), .mixed_precision = settings.strategy}) {
     manual_seed(settings.seed);
     const Model generator = Sequential{Linear(4, 8), ReLU(), Linear(8, 6)};
     const Model critic = Sequential{Linear(6, 8), ReLU(), Linear(8, 1)};
@@ -51,6 +54,7 @@ class Gan {
 
   std::vector<float> numbers() const {
     std::vector<float> all;
+    const WholeParameters whole(group.models[0]);
     for (const BoostedModel& model : group.models)
       for (const auto& [name, tensor] : model.unwrap().state_dict())
         for (const float x : tensor.to_vector<float>()) all.push_back(x);
@@ -66,6 +70,11 @@ class Gan {
   GroupParts parts;
 
  private:
+  static Choice<Plugin> plugin(const std::string& name) {
+    if (name == "tensor") return HybridParallelPlugin({.tp_size = 2});
+    if (name == "alone") return SinglePlugin({.on_every_rank = true});
+    return name;
+  }
   static Tensor images() {
     Generator generator(3);
     return uniform({24, 6}, -1, 1, {}, generator);
@@ -170,9 +179,47 @@ TEST_CASE("what does not fit a group's checkpoint is an error, and nothing is ch
   const TemporaryFolder single;
   save_training(single.path(), one.boosted, {.step = 1});
   CHECK(error_of_resume(single.path(), gan).find("of one model") != std::string::npos);
-  Gan spread({.plugin = "low_level_zero"});
-  CHECK_THROWS_WITH_AS(save_training(root.path(), spread.group, spread.parts, {.step = 1}),
-                       Contains("want single or torch_ddp"), Error);
+}
+
+namespace {
+
+const char* const spread_plugins[] = {"torch_ddp", "low_level_zero", "fsdp", "tensor"};
+
+// Trains, saves and resumes groups under a plugin, in every strategy; ranks share the folder.
+void resume_spread_groups(const std::string& plugin) {
+  const World world = launch_from_env();
+  unsigned number = 0;
+  for (const char* strategy : {"fp32", "fp16", "bf16", "fp16_naive", "fp8"}) {
+    CAPTURE(strategy);
+    const std::filesystem::path folder = test_root() / std::to_string(number++);
+    Gan first({.plugin = plugin, .strategy = strategy});
+    first.steps(4);
+    save_training(folder, first.group, first.parts, {.step = 4});
+    Gan second({.plugin = plugin, .strategy = strategy, .seed = 9});
+    REQUIRE(resume_training(folder, second.group, second.parts, ignore_line));
+    CHECK(second.numbers() == first.numbers());
+    step_both(first, second);
+    CHECK(second.numbers() == first.numbers());
+    // One process continues it as well.
+    if (world.rank == 0) {
+      Gan alone({.plugin = "alone", .strategy = strategy, .seed = 5});
+      REQUIRE(resume_training(folder, alone.group, alone.parts, ignore_line));
+    }
+    world.group().barrier();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("rank: spread group 0" * doctest::skip()) { resume_spread_groups(spread_plugins[0]); }
+TEST_CASE("rank: spread group 1" * doctest::skip()) { resume_spread_groups(spread_plugins[1]); }
+TEST_CASE("rank: spread group 2" * doctest::skip()) { resume_spread_groups(spread_plugins[2]); }
+TEST_CASE("rank: spread group 3" * doctest::skip()) { resume_spread_groups(spread_plugins[3]); }
+TEST_CASE("a group goes on bit for bit under every plugin, in every strategy") {
+  for (int i = 0; i < 4; ++i) {
+    CAPTURE(spread_plugins[i]);
+    run_ranks_at_root(fmt::format("rank: spread group {}", i), 2);
+  }
 }
 
 TEST_CASE("a group without loader and schedules is saved too") {

@@ -41,6 +41,14 @@ TEST_CASE("rank: means over uneven shares" * doctest::skip()) {
         CAPTURE(batch_size);
         CAPTURE(mode);
         CHECK(metric.value(world.group()) == doctest::Approx(wanted));
+        loader.set_epoch(0);
+        Predictions rows(loader);
+        for (auto& [value, label] : loader) rows.add(stack({value, value + 1}, 1));
+        std::vector<double> all;
+        const DistributedSampler order(n, {.shuffle = options.shuffle, .seed = options.seed});
+        for (const int64_t i : order.indices(0))
+          for (const double x : {0.0, 1.0}) all.push_back(static_cast<double>(i) + x);
+        CHECK(rows.all(world.group()).to_vector<double>() == all);
       }
 }
 TEST_CASE("a mean counts each sample once on several ranks, whatever their shares") {
@@ -122,4 +130,54 @@ TEST_CASE("top_k_correct ranks as a plain loop does, ties and nans too") {
   }
   CHECK_THROWS_AS(top_k_correct(zeros({2, 3}), zeros({2})), Error);
   CHECK_THROWS_AS(top_k_correct(zeros({2, 3}), arange(2), 0), Error);
+}
+
+TEST_CASE("predictions that do not fit are errors") {
+  DataLoader loader = loader_of(4, {.batch_size = 4});
+  Predictions rows(loader);
+  CHECK_THROWS_WITH_AS(rows.all(), doctest::Contains("no rank has a sample"), Error);
+  for (auto& [value, label] : loader) rows.add(value);
+  CHECK_THROWS_WITH_AS(rows.add(ones({4, 2})), doctest::Contains("another dtype or shape"), Error);
+  CHECK_THROWS_WITH_AS(rows.add(scalar(1)), doctest::Contains("a row for each sample"), Error);
+  rows.reset();
+  CHECK_THROWS_AS(rows.all(), Error);
+}
+
+TEST_CASE("the area under the ROC curve counts pairs, and F1 counts hits") {
+  for (const unsigned seed : testing::draws(200)) {
+    std::mt19937 random(seed);
+    const int64_t n = 2 + static_cast<int64_t>(random() % 30);
+    std::vector<float> scores, labels;
+    for (int64_t i = 0; i < n; ++i) {
+      scores.push_back(static_cast<float>(random() % 7));
+      labels.push_back(static_cast<float>(i < 2 ? i : random() % 2));
+    }
+    double won = 0, pairs = 0;
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        if (labels[static_cast<size_t>(i)] == 0 || labels[static_cast<size_t>(j)] == 1) continue;
+        const float a = scores[static_cast<size_t>(i)], b = scores[static_cast<size_t>(j)];
+        won += a > b ? 1 : a == b ? 0.5 : 0;
+        ++pairs;
+      }
+    const Tensor score = from_vector(scores, {n}), label = from_vector(labels, {n});
+    CHECK(roc_auc(score, label) == doctest::Approx(won / pairs));
+    const Tensor guess = cast(less(score, 3.5), DType::i64), truth = cast(label, DType::i64);
+    const Tensor counts = confusion_matrix(guess, truth, 2);
+    double hits = 0, positives = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const bool guessed = scores[static_cast<size_t>(i)] < 3.5F;
+      const bool is = labels[static_cast<size_t>(i)] == 1;
+      hits += guessed && is;
+      positives += static_cast<double>(guessed) + is;
+    }
+    CHECK(counts[{1, 1}].item() == hits);
+    CHECK(sum(counts).item() == n);
+    CHECK(f1_scores(counts)[1].item() == doctest::Approx(2 * hits / positives));
+  }
+  CHECK_THROWS_WITH_AS(roc_auc(ones({2}), ones({2})), doctest::Contains("want both labels"), Error);
+  CHECK_THROWS_WITH_AS(roc_auc(full({2}, NAN), arange(2)), doctest::Contains("is nan"), Error);
+  CHECK_THROWS_WITH_AS(confusion_matrix(arange(3), arange(3), 2),
+                       doctest::Contains("no such class; got 2"), Error);
+  CHECK(f1_scores(zeros({2, 2})).to_vector<double>() == std::vector<double>{0, 0});
 }

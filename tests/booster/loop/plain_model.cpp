@@ -47,6 +47,7 @@ Numbers PlainLoop::output(int model, int rank, int action) const {
 }
 
 void PlainLoop::backward(const Action& action, int index) {
+  if ((stepped_ & action.names) != 0 && awaited_ == 0) end_iteration();
   double mean = 0;
   for (int rank = 0; rank < ranks_; ++rank) mean += magnitude(setup_, rank, index) / ranks_;
   const double factor = action.overflow >= 0 ? INFINITY : action.factor * (action.twice ? 2 : 1);
@@ -85,17 +86,21 @@ bool is_finite(const Numbers& numbers) {
 
 }  // namespace
 
-void PlainLoop::leave(int model) {
+void PlainLoop::end_iteration() {
+  if (std::exchange(stepped_, 0) != 0) scale_.update(std::exchange(overflow_, false));
+}
+
+void PlainLoop::leave(int model, bool abandons) {
+  const bool was_awaited = (awaited_ >> model & 1) != 0;
   awaited_ &= ~(1 << model);
-  if (awaited_ != 0 || !std::exchange(stepped_, false)) return;
-  scale_.update(std::exchange(overflow_, false));
+  if (stepped_ == (setup_.two_models ? 3 : 1) || (abandons && was_awaited && awaited_ == 0)) end_iteration();
 }
 
 void PlainLoop::abandon(int model) {
   PlainOptimizer& mine = optimizers_[static_cast<size_t>(model)];
   mine.gradient.reset();
   mine.overflowed = mine.is_shown = false;
-  leave(model);
+  leave(model, true);
 }
 
 bool PlainLoop::step(int model) {
@@ -113,9 +118,9 @@ bool PlainLoop::step(int model) {
       }
     }
   }
-  stepped_ |= counts;
+  if (counts) stepped_ |= 1 << model;
   overflow_ |= skipped;
-  leave(model);
+  leave(model, false);
   return skipped;
 }
 
@@ -138,7 +143,10 @@ bool PlainLoop::run(const Action& action, int index) {
     case Call::zero_grad: abandon(action.model); break;
     case Call::step: return step(action.model);
     case Call::evaluate: break;
-    case Call::save: saved_ = {mine, scale_}; break;
+    case Call::save:
+      if (awaited_ == 0) end_iteration();
+      saved_ = {mine, scale_};
+      break;
     case Call::resume:
       if (!saved_) break;
       abandon(0);

@@ -52,14 +52,15 @@ class PlainLoop {
   void backward(const Action& action, int index);
   bool step(int model);
   void abandon(int model);
-  void leave(int model);
+  void leave(int model, bool abandons);
+  void end_iteration();
 
   Setup setup_;
   bool skips_;
   int ranks_;
   std::array<PlainOptimizer, 2> optimizers_;
-  int awaited_ = 0;  // one bit per optimizer
-  bool stepped_ = false, overflow_ = false;
+  int awaited_ = 0, stepped_ = 0;  // one bit per optimizer
+  bool overflow_ = false;
   Scale scale_;
   struct Saved {
     PlainOptimizer optimizer;

@@ -158,3 +158,45 @@ TEST_CASE("rank: parameters of both sides" * doctest::skip()) {
 TEST_CASE("split_gather refuses what blocks and the rest both use, or sums it as style shared") {
   run_ranks("rank: parameters of both sides", 2);
 }
+
+namespace {
+
+// A linear layer of a program's own, whose product is `matmul`, `einsum` or `linear`.
+class OwnLinear : public Module {
+ public:
+  explicit OwnLinear(std::string by) : Module("OwnLinear"), by_(std::move(by)) {}
+  const Tensor weight = add_parameter("weight", normal({edge_width, edge_width}),
+                                      Role::linear_weight);
+
+ private:
+  Tensor forward(const Tensor& x) override {
+    if (by_ == "linear") return linear(x, weight);
+    if (by_ == "einsum") return einsum("bi,oi->bo", {x, weight});
+    return matmul(x, weight.t());
+  }
+  std::string by_;
+};
+
+}  // namespace
+
+TEST_CASE("rank: products with a cut weight" * doctest::skip()) {
+  const Group world = launch_from_env().group();
+  for (const char* strategy : {"fp32", "bf16", "fp16_naive"})
+    for (const SplitStyle style : {SplitStyle::row, SplitStyle::column})
+      for (const char* by : {"matmul", "einsum", "linear"}) {
+        CAPTURE(strategy);
+        CAPTURE(by);
+        const LayerPlan plan = {.style = style, .gather = style == SplitStyle::column};
+        Booster booster({.plugin = HybridParallelPlugin(
+                             {.tp_size = 2, .tensor_plan = {{"0", plan}}}, world),
+                         .mixed_precision = strategy});
+        const Model model = Sequential({OwnLinear(by), Linear(edge_width, 2)});
+        auto [net, opt] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
+        const std::string error = error_of([&, &net = net] { net(ones({2, edge_width})); });
+        if (std::string(by) == "linear") CHECK(error == "");
+        else CHECK(contains(error, "an argument is a weight of which each rank has a part"));
+      }
+}
+TEST_CASE("matmul and einsum refuse a weight that is cut, in every precision") {
+  run_ranks("rank: products with a cut weight", 2);
+}
