@@ -10,7 +10,7 @@ namespace {
 
 using Value = Graph::Value;
 
-void identity(Translator& t) { t.result(t.input(0)); }
+void as_it_is(Translator& t) { t.result(t.input(0)); }
 
 // Translates reshape, squeeze and unsqueeze by the result's shape.
 void reshape(Translator& t) { t.result(t.reshaped(t.input(0), t.shape(0), t.result_shape())); }
@@ -92,10 +92,10 @@ std::vector<TranslationRow> shape_translations() {
       {"reshape", reshape},
       {"squeeze", reshape},
       {"unsqueeze", reshape},
-      {"contiguous", identity},
-      {"clone", identity},
-      {"to", identity},
-      {"channels_last", identity},
+      {"contiguous", as_it_is},
+      {"clone", as_it_is},
+      {"to", as_it_is},
+      {"channels_last", as_it_is},
       {"expand", expand},
       {"permute", permute},
       {"transpose", transpose},
