@@ -185,7 +185,7 @@ std::vector<float> weights_after(bool streams, bool joins, int64_t samples) {
 TEST_CASE("rank: stream of rows" * doctest::skip()) {
   launch_from_env();
   for (const bool joins : {false, true})
-    for (const int64_t samples : {17, 24, 31})
+    for (const int64_t samples : {17, 24, 30})  // no repeated sample fills an indexed batch
       CHECK(weights_after(true, joins, samples) == weights_after(false, joins, samples));
 }
 TEST_CASE("ranks train on a stream of one shard as on the same samples with an index") {
