@@ -37,4 +37,14 @@ void differentiate_composed(const std::vector<Tensor>& inputs, std::span<const T
   for (size_t i = 0; i < found.size(); ++i) d[places[i]] = found[i];
 }
 
+InputForm::InputForm(const Tensor& x) {
+  if (!x.defined()) return;
+  shape_ = x.shape();
+  dtype_ = x.dtype();
+}
+
+Tensor InputForm::zero(Device device) const {
+  return shape_ ? zeros(*shape_, {dtype_, device}) : Tensor();
+}
+
 }  // namespace booster

@@ -5,6 +5,7 @@
 #include "core/autograd/tape.h"
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,5 +17,17 @@ namespace booster {
 using ComposedFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
 void differentiate_composed(const std::vector<Tensor>& inputs, std::span<const Tensor> g,
                             Gradients& d, const ComposedFunction& f);
+
+// An input whose values its gradient does not depend on, such as a bias: its shape and dtype.
+class InputForm {
+ public:
+  explicit InputForm(const Tensor& x);
+  // Returns zeros of this form; undefined for an undefined input.
+  Tensor zero(Device device) const;
+
+ private:
+  std::optional<Shape> shape_;
+  DType dtype_ = DType::f32;
+};
 
 }  // namespace booster

@@ -55,6 +55,22 @@ const std::map<std::string, Layer>& twice_layers() {
                        {.stride = {2, 1}, .padding = {1, 2}, .dilation = {1, 2}, .groups = 2});
        }},
       {"conv1d", [](const Inputs& in) { return conv1d(in[0], in[1], in[2], {.stride = 2}); }},
+      {"conv_transpose2d",
+       [](const Inputs& in) {
+         return conv_transpose2d(
+             in[0], in[1], in[2],
+             {.stride = {2, 1}, .padding = {1, 0}, .output_padding = {1, 0}, .groups = 2});
+       }},
+      {"group_norm", [](const Inputs& in) { return group_norm(in[0], 2, in[1], in[2]); }},
+      {"batch_norm",
+       [](const Inputs& in) {
+         return batch_norm(in[0], {}, {}, in[1], in[2], {.training = true});
+       }},
+      {"batch_norm_eval",
+       [](const Inputs& in) {
+         return batch_norm(in[0], from_vector<double>({0.2, -0.3}, {2}),
+                           from_vector<double>({0.5, 2}, {2}), in[1], in[2]);
+       }},
       {"attention", [](const Inputs& in) { return attention(in[0], in[1], in[2]); }},
       {"attention_causal",
        [](const Inputs& in) { return attention(in[0], in[1], in[2], {.causal = true}); }},

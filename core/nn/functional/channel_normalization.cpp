@@ -1,5 +1,6 @@
 // Normalisations of (n, channels, ...) with one scale and shift per channel: batch normalisation
 // (Ioffe and Szegedy, 2015) and group normalisation (Wu and He, 2018).
+#include "core/autograd/composed_gradients.h"
 #include "core/autograd/leaf_gradients.h"
 #include "core/autograd/node.h"
 #include "core/autograd/observer.h"
@@ -136,6 +137,39 @@ bool is_fused(const BatchNormCall& call, const Tensor& residual) {
   return fits && !call.is_empty() && call.x.device() == Device{} && is_channels_last(call.values);
 }
 
+// --- The same by differentiable functions, for second derivatives.
+
+// Returns a vector of channels that broadcasts to x (n, channels, ...).
+Tensor along_channels(const Tensor& vector, const Tensor& x) {
+  Shape shape = x.shape();
+  for (int i = 0; i < shape.ndim(); ++i) shape[i] = i == 1 ? -1 : 1;
+  return reshape(cast(vector, x.dtype()), shape);
+}
+
+Tensor standardized_over(const Tensor& x, const std::vector<int64_t>& dims, double eps) {
+  const Tensor away = x - mean(x, dims, true);
+  return away * rsqrt(mean(square(away), dims, true) + eps);
+}
+
+// Standardises each channel over the batch.
+Tensor standardized_channels(const Tensor& x, double eps) {
+  std::vector<int64_t> dims = {0};
+  for (int i = 2; i < x.ndim(); ++i) dims.push_back(i);
+  return standardized_over(x, dims, eps);
+}
+
+// Standardises each group of channels of each sample.
+Tensor standardized_groups(const Tensor& x, int64_t groups, double eps) {
+  const Tensor rows = reshape(x, {x.size(0), groups, x.numel() / (x.size(0) * groups)});
+  return reshape(standardized_over(rows, {2}, eps), x.shape());
+}
+
+Tensor scaled(const Tensor& x, const Tensor& weight, const Tensor& bias, DType dtype) {
+  Tensor y = weight.defined() ? x * along_channels(weight, x) : x;
+  if (bias.defined()) y = y + along_channels(bias, x);
+  return cast(y, dtype);
+}
+
 // Normalises. The gradients, with h = (x - mean) rstd: dweight = sum of g h, dbias = sum of g, dx =
 // g weight rstd. In training, where the statistics depend on x, dx loses its parts along 1 and h.
 Tensor normalized(const BatchNormCall& call) {
@@ -148,22 +182,34 @@ Tensor normalized(const BatchNormCall& call) {
   if (op_recorder) [[unlikely]]
     note_op("batch_norm", {call.x, call.gamma, call.beta, call.running_mean, call.running_var},
             {call.y}, {{"training", call.options.training}, {"eps", call.options.eps}});
-  return record(call.y, "batch_norm", {call.x, call.gamma, call.beta},
-                [x = Saved(call.values), mean = Saved(call.mean), rstd = Saved(call.rstd),
-                 gamma = Saved(call.scale), beta = Saved(call.shift),
-                 training = call.options.training](const Tensor& g, Gradients& d) {
-                  const Tensor dx = room_in_place_of(g, x.get());
-                  const Tensor dweight = room_for(d, 1, gamma), dbias = room_for(d, 2, beta);
-                  if (g.numel() > 0)
-                    kernels::on(g.device())
-                        .batch_norm_backward(dx.view(), dweight.view(), dbias.view(),
-                                             untracked::dense_in_order_of(x.get(), g).view(),
-                                             x.get().view(), mean.get().view(), rstd.get().view(),
-                                             gamma.get().view(), training);
-                  d[0] = dx;
-                  if (dweight.defined()) d[1] = g.numel() > 0 ? dweight : zeros_like(dweight);
-                  if (dbias.defined()) d[2] = g.numel() > 0 ? dbias : zeros_like(dbias);
-                });
+  return record(
+      call.y, "batch_norm", {call.x, call.gamma, call.beta},
+      twice([x = Saved(call.values), mean = Saved(call.mean), rstd = Saved(call.rstd),
+             gamma = Saved(call.scale), beta = Saved(call.shift), training = call.options.training,
+             eps = call.options.eps, inputs = std::pair(SavedInput(call.x), SavedInput(call.gamma)),
+             form = InputForm(call.beta)](const Tensor& g, Gradients& d) {
+        if (grad_enabled())
+          return differentiate_composed(
+              {inputs.first, inputs.second, form.zero(g.device())}, {&g, 1}, d,
+              [&](const std::vector<Tensor>& in) {
+                const Tensor wide = cast(in[0], rstd.get().dtype());
+                const Tensor normal =
+                    training ? standardized_channels(wide, eps)
+                             : (wide - along_channels(mean, wide)) * along_channels(rstd, wide);
+                return std::vector{scaled(normal, in[1], in[2], in[0].dtype())};
+              });
+        const Tensor dx = room_in_place_of(g, x.get());
+        const Tensor dweight = room_for(d, 1, gamma), dbias = room_for(d, 2, beta);
+        if (g.numel() > 0)
+          kernels::on(g.device())
+              .batch_norm_backward(dx.view(), dweight.view(), dbias.view(),
+                                   untracked::dense_in_order_of(x.get(), g).view(), x.get().view(),
+                                   mean.get().view(), rstd.get().view(), gamma.get().view(),
+                                   training);
+        d[0] = dx;
+        if (dweight.defined()) d[1] = g.numel() > 0 ? dweight : zeros_like(dweight);
+        if (dbias.defined()) d[2] = g.numel() > 0 ? dbias : zeros_like(dbias);
+      }));
 }
 
 // Does the same for relu(normalized + residual). g counts where the sum is above zero, and is the
@@ -237,19 +283,29 @@ Tensor group_norm(const Tensor& input, int64_t groups, const Tensor& weight, con
   // The formula is layer_norm's, over each group, with u = g weight of the channel.
   if (op_recorder) [[unlikely]]
     note_op("group_norm", {x, gamma, beta}, {y}, {{"groups", groups}, {"eps", eps}});
-  return record(y, "group_norm", {x, gamma, beta},
-                [x = Saved(values), mean = Saved(mean), rstd = Saved(rstd), gamma = Saved(scale),
-                 beta = Saved(shift), groups](const Tensor& g, Gradients& d) {
-                  const Tensor dx = empty_like(x.get());
-                  const Tensor dweight = room_for(d, 1, gamma), dbias = room_for(d, 2, beta);
-                  kernels::on(g.device())
-                      .group_norm_backward(dx.view(), dweight.view(), dbias.view(), dense(g).view(),
-                                           x.get().view(), mean.get().view(), rstd.get().view(),
-                                           gamma.get().view(), groups);
-                  d[0] = dx;
-                  if (dweight.defined()) d[1] = dweight;
-                  if (dbias.defined()) d[2] = dbias;
-                });
+  return record(
+      y, "group_norm", {x, gamma, beta},
+      twice([x = Saved(values), mean = Saved(mean), rstd = Saved(rstd), gamma = Saved(scale),
+             beta = Saved(shift), groups, eps, form = InputForm(beta),
+             inputs = std::pair(SavedInput(x), SavedInput(gamma))](const Tensor& g, Gradients& d) {
+        if (grad_enabled())
+          return differentiate_composed(
+              {inputs.first, inputs.second, form.zero(g.device())}, {&g, 1}, d,
+              [&](const std::vector<Tensor>& in) {
+                const Tensor wide = cast(in[0], rstd.get().dtype());
+                const Tensor normal = standardized_groups(wide, groups, eps);
+                return std::vector{scaled(normal, in[1], in[2], in[0].dtype())};
+              });
+        const Tensor dx = empty_like(x.get());
+        const Tensor dweight = room_for(d, 1, gamma), dbias = room_for(d, 2, beta);
+        kernels::on(g.device())
+            .group_norm_backward(dx.view(), dweight.view(), dbias.view(), dense(g).view(),
+                                 x.get().view(), mean.get().view(), rstd.get().view(),
+                                 gamma.get().view(), groups);
+        d[0] = dx;
+        if (dweight.defined()) d[1] = dweight;
+        if (dbias.defined()) d[2] = dbias;
+      }));
 }
 
 }  // namespace booster

@@ -95,15 +95,13 @@ Tensor conv2d(const Tensor& input, const Tensor& filter, const Tensor& offset,
   return record(
       y, "conv2d", {x, weight, bias},
       twice([x = Saved(image), weight = Saved(kernel), window, options,
-             inputs = std::pair(SavedInput(x), SavedInput(weight)),
-             bias_size = bias.defined() ? bias.numel() : -1,
+             inputs = std::pair(SavedInput(x), SavedInput(weight)), form = InputForm(bias),
              dw_dtype = gradient_dtype(filter, weight),
              db_dtype = gradient_dtype(offset, bias)](const Tensor& g, Gradients& d) {
         if (grad_enabled()) {
-          const Tensor none =
-              bias_size < 0 ? Tensor() : zeros({bias_size}, {g.dtype(), g.device()});
           return differentiate_composed(
-              {inputs.first, inputs.second, none}, {&g, 1}, d, [&](const std::vector<Tensor>& in) {
+              {inputs.first, inputs.second, form.zero(g.device())}, {&g, 1}, d,
+              [&](const std::vector<Tensor>& in) {
                 return std::vector{composed_conv2d(in[0], in[1], in[2], options, g.shape())};
               });
         }
@@ -192,6 +190,22 @@ struct Transposed {
   DType dw_dtype, db_dtype;  // of the gradients
 };
 
+// Returns the same by differentiable functions: windows that add up in an image.
+Tensor composed_conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                 const Transposed& how) {
+  const auto& window = how.window;
+  const auto sides = [](const auto& of) { return Size2d(of[0], of[1]); };
+  const int64_t groups = window.groups, in = weight.size(0) / groups;
+  const int64_t out = weight.numel() / weight.size(0);  // of each group, times the kernel's area
+  const Tensor columns = matmul(transpose(reshape(weight, {1, groups, in, out}), 2, 3),
+                                reshape(x, {x.size(0), groups, in, x.size(2) * x.size(3)}));
+  const Tensor y = fold(flatten(columns, 1, 2), how.size, {weight.size(2), weight.size(3)},
+                        {.dilation = sides(window.dilation),
+                         .padding = sides(window.padding),
+                         .stride = sides(window.stride)});
+  return bias.defined() ? y + reshape(bias, {-1, 1, 1}) : y;
+}
+
 // Runs the kernel of conv2d's input gradient as a separate function, and adds the bias.
 Tensor spread_windows(const Tensor& x, const Tensor& weight, const Tensor& bias,
                       const Transposed& how) {
@@ -207,7 +221,14 @@ Tensor spread_windows(const Tensor& x, const Tensor& weight, const Tensor& bias,
                  untracked::expand(along_channels(bias), y.shape()).view());
   return record(
       y, "conv_transpose2d", {x, weight, bias},
-      [x = Saved(image), weight = Saved(kernel), how, empty_sum](const Tensor& g, Gradients& d) {
+      twice([x = Saved(image), weight = Saved(kernel), how, empty_sum, form = InputForm(bias),
+             inputs = std::pair(SavedInput(x), SavedInput(weight))](const Tensor& g, Gradients& d) {
+        if (grad_enabled())
+          return differentiate_composed(
+              {inputs.first, inputs.second, form.zero(g.device())}, {&g, 1}, d,
+              [&](const std::vector<Tensor>& in) {
+                return std::vector{composed_conv_transpose2d(in[0], in[1], in[2], how)};
+              });
         const Tensor image = x, kernel = weight, upper = untracked::contiguous(g);
         const auto& table = kernels::on(g.device());
         // dx: the convolution of g; dweight: correlation of g with x; dbias: sum of g
@@ -224,7 +245,7 @@ Tensor spread_windows(const Tensor& x, const Tensor& weight, const Tensor& bias,
         d[2] = zeros({upper.size(1)}, {how.db_dtype, upper.device()});
         if (upper.numel() > 0)
           table.reduce(kernels::ReduceOp::sum, along_channels(d[2]).view(), upper.view());
-      });
+      }));
 }
 
 }  // namespace

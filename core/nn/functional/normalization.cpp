@@ -103,17 +103,6 @@ bool can_fuse(const Tensor& x, const Tensor& branch) {
          dtype_under_policy(Op::layer_norm, x.device()) == DType::f32;
 }
 
-// Shape and dtype of a parameter whose values its gradient does not depend on.
-struct ParameterForm {
-  std::optional<Shape> shape;
-  DType dtype;
-  Tensor zero(Device device) const { return shape ? zeros(*shape, {dtype, device}) : Tensor(); }
-};
-ParameterForm parameter_form(const Tensor& x) {
-  if (!x.defined()) return {{}, DType::f32};
-  return {x.shape(), x.dtype()};
-}
-
 // Returns layer_norm of x by differentiable functions. `rows` is the shape that kernels see.
 Tensor composed_layer_norm(const Tensor& x, const Shape& rows, const Tensor& weight,
                            const Tensor& bias, double eps) {
@@ -148,8 +137,7 @@ Tensor layer_norm(const Tensor& input, const Shape& normalized_shape, const Tens
   return record(
       y, "layer_norm", {x, gamma, beta},
       twice([saved = norm.saved(dense), shape = x.shape(), eps, x = SavedInput(x),
-             gamma = SavedInput(gamma),
-             form = parameter_form(beta)](const Tensor& g, Gradients& d) {
+             gamma = SavedInput(gamma), form = InputForm(beta)](const Tensor& g, Gradients& d) {
         if (grad_enabled())
           return differentiate_composed(
               {x, gamma, form.zero(g.device())}, {&g, 1}, d, [&](const std::vector<Tensor>& in) {
