@@ -150,8 +150,8 @@ class Booster {
   // of them.
   void backward(const Tensor& loss, const std::vector<BoostedOptimizer>& optimizers,
                 const ScaleLossOptions& options = {}) const;
-  // Accumulates gradients on this rank, without exchange, until the guard is destroyed. Use it for
-  // all but the last batch of a step. A guard that is not `active` does nothing.
+  // Accumulates gradients on this rank, without exchange, until an `active` guard is destroyed. Use
+  // it for all but the last batch of a step.
   NoSyncGuard no_sync(const BoostedModel& model, const BoostedOptimizer& optimizer,
                       bool active = true) const;
   // Does the same for all models and optimizers of one boost.

@@ -154,13 +154,10 @@ struct World {
 // of them.
 World launch_from_env();
 
-// --- Random numbers of ranks: equal where ranks work on one batch, different where their data
-// differ.
-
 // Restarts this rank's default generator (core/tensor/random/random.h). Ranks at different places
 // along the axis data then draw different numbers; ranks at one place draw the same ones. It is for
-// draws of the program's own, such as data that it makes. The passes of a boosted model draw apart
-// without it. Call it after the model has its weights and before the first pass.
+// draws of the program's own: passes of a boosted model draw apart without it. Call it after the
+// model has its weights.
 void seed_ranks(uint64_t seed, const Mesh& mesh);
 
 }  // namespace booster

@@ -37,11 +37,10 @@ Model from_pretrained(const std::filesystem::path& folder, DType dtype = DType::
 Model from_pretrained(const std::filesystem::path& folder, const PretrainedOptions& options);
 
 // Copies weights of timm, Hugging Face or a checkpoint (a safetensors file, an index, or a folder
-// with either) into a model that is not boosted; dtypes and devices stay. The head keeps new
-// weights if the file has other classes, and position embeddings of another image size are
-// resampled as in timm. Returns a text about these, "" if all fitted. Throws an error of kind data,
-// and changes nothing, if a file cannot be read, or lacks another tensor or has one of another
-// shape.
+// with either) into a model before boost; dtypes and devices stay. A head for other classes stays
+// new, and position embeddings of another image size are resampled as in timm; the returned text
+// says so, "" if all fitted. Throws an error of kind data, and changes nothing, for a file that
+// cannot be read, lacks another tensor or has one of another shape.
 std::string load_weights(const Model& model, const std::filesystem::path& path);
 
 // Returns the model that a config.json describes, with new weights.

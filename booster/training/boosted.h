@@ -240,15 +240,7 @@ class MeanMetric {
 };
 
 // The rows of an evaluation, each sample's once, from all ranks: for metrics that are no means.
-//
-//   Predictions scores(data), labels(data);
-//   for (auto& [image, label] : data) {
-//     scores.add(net(image));
-//     labels.add(label);
-//   }
-//   const Group ranks = booster.plugin().mesh().group("data");    // the ranks that share the
-//   samples const Tensor score = scores.all(ranks), truth = labels.all(ranks);
-//   f1_scores(confusion_matrix(argmax(score, 1), truth, 10));
+// docs/guides/evaluate-and-serve.md has an example.
 class Predictions {
  public:
   explicit Predictions(const DataLoader& loader) : loader_(loader) {}
@@ -270,9 +262,8 @@ class Predictions {
 Tensor confusion_matrix(const Tensor& predicted, const Tensor& labels, int64_t classes);
 // Returns 2 hits / (predictions + labels) of each class, f64 (classes); 0 for a class without any.
 Tensor f1_scores(const Tensor& confusion);
-// Returns the area under the ROC curve: the probability that a sample with label 1 has a higher
-// score than one with label 0; equal scores count half. Arguments are (n). Throws unless both
-// labels occur and no score is nan.
+// Returns the area under the ROC curve of scores and labels (n), 0 or 1; equal scores count half.
+// Throws unless both labels occur and no score is nan.
 double roc_auc(const Tensor& scores, const Tensor& labels);
 
 // Returns 1 where the label is among the k largest logits of its row, else 0. logits (n, classes),

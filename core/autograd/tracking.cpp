@@ -47,7 +47,7 @@ void set_layer_split(const Tensor& weight, std::shared_ptr<const LayerSplit> spl
 }
 
 void check_no_layer_split(const char* call, const Tensor& x) {
-  if (!some_are_split.load(std::memory_order_relaxed)) return;
+  if (!some_are_split.load(std::memory_order_relaxed) || !x.defined()) return;
   const LayerSplit* split = layer_split(x);
   if (!split && !x.is_leaf()) {
     const Node* node = edge_of(x).node.get();

@@ -19,7 +19,11 @@ bool stands_for(const std::string& pattern, const std::string& parameter) {
   return matches_name(pattern, parameter) || matches_name(pattern + ".*", parameter);
 }
 
-std::string did_you_mean(const std::string& pattern, const std::vector<std::string>& names) {
+// `names` may be of parts alone; modules that hold them count too.
+std::string did_you_mean(const std::string& pattern, std::vector<std::string> names) {
+  for (size_t i = 0; i < names.size(); ++i)
+    if (const size_t dot = names[i].rfind('.'); dot != std::string::npos)
+      names.push_back(names[i].substr(0, dot));
   const std::string near = nearest_name(pattern, names);
   return near.empty() ? "" : "; did you mean " + near + "?";
 }

@@ -195,13 +195,8 @@ struct LBFGS : Optimizer { explicit LBFGS(ParameterGroups, const LBFGSOptions& =
 
 // clang-format on
 
-// --- An optimizer of your own, as a formula on tensors:
-//
-//   const auto lion = optimizer_of({.name = "lion", .states = {"exp_avg"}, .update = formula},
-//                                  model.parameters(), {{"lr", 1e-4}, {"betas", {0.9, 0.99}}});
-//
-// It works with every strategy, plugin and checkpoint, as the ones above. It is slower than they
-// are, since each operation of the formula is a pass over memory.
+// --- An optimizer of your own, as a formula on tensors (examples/cookbook/lion.cpp). It works with
+// every strategy, plugin and checkpoint. Each operation of the formula is a pass over memory.
 
 // One parameter in a step, or the part of it that this rank updates, of any shape. Tensors are f32
 // (f64 for f64 parameters), off the tape.

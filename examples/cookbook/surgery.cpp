@@ -1,5 +1,5 @@
-// Changes a finished model: a ResNet-20 gets group norms in the place of its batch norms, a new head,
-// a frozen stem, and two groups of parameters with options of their own, by patterns of names.
+// Changes a finished model: a ResNet-20 gets group norms in the place of its batch norms, a new
+// head, a frozen stem, and groups of parameters with options of their own, by patterns of names.
 //   build/examples/surgery [PRECISION [LAYOUT]]
 #include "examples/training/layout.h"
 

@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include <charconv>
 #include <fstream>
 #include <sstream>
 
@@ -24,14 +25,11 @@ Table read_csv(std::istream& file, const std::string& name) {
     std::vector<float> row;
     std::istringstream cells(line);
     for (std::string cell; std::getline(cells, cell, ',');) {
-      size_t read = 0;
       float value = 0;
-      try {
-        value = std::stof(cell, &read);
-      } catch (const std::exception&) {
-      }
-      check(read > 0 && read == cell.size(), "{}, line {}: want a number; got \"{}\"", name, number,
-            cell);
+      const char* last = cell.data() + cell.size();
+      const auto [end, error] = std::from_chars(cell.data(), last, value);
+      check(error == std::errc() && end == last, "{}, line {}: want a number; got \"{}\"", name,
+            number, cell);
       row.push_back(value);
     }
     check(row.size() == columns, "{}, line {}: got {} cells, want {}", name, number, row.size(),

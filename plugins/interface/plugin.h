@@ -132,8 +132,8 @@ class Plugin : public NoteTaker {
 
   // --- checkpoints; all ranks call them. Tensors have the names that a single process gives them:
   // of the model ("fc1.weight"), of an optimizer ("fc1.weight.exp_avg" with the parameter's shape;
-  // "fc1.weight.steps", one i64; of several optimizers under the models' names) and of a strategy ("fc1.fp8.input.scale"). Turns the tensors of
-  // this rank into whole tensors, at least on rank 0; any number of them at once.
+  // "fc1.weight.steps", one i64; several optimizers have the models' names) and of a strategy
+  // ("fc1.fp8.input.scale"). Turns any tensors of this rank into whole ones, at least on rank 0.
   virtual void join(StateDict& /*state*/) const {}
   // Turns whole tensors into the tensors of this rank.
   virtual void split(StateDict& /*state*/) const {}

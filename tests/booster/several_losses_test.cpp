@@ -299,10 +299,10 @@ TEST_CASE("a GAN's iteration moves the scale once, as torch's loop does") {
     const bool zeroes_late = random() % 2 == 0;
     for (int iteration = 0; iteration < 12; ++iteration) {
       bool found_inf = false;
-      const auto step = [&](int i, const std::vector<double>& gradients, bool overflows) {
+      const auto step = [&](int i, const Tensor& loss, bool overflows) {
         if (!zeroes_late) gan.opt(i).zero_grad();
         const double scale = gan.opt(i).loss_scale();
-        gan.booster.backward(loss_of(gan.modules, gradients), gan.opt(i));
+        gan.booster.backward(loss, gan.opt(i));
         const StepReport report = gan.opt(i).step();
         CHECK(report.skipped() == overflows);
         // The scale of this loss: a pass may have moved it.
@@ -314,11 +314,11 @@ TEST_CASE("a GAN's iteration moves the scale once, as torch's loop does") {
       for (int k = 0; k < critic_steps; ++k) {
         if (k > 0) torch.update(std::exchange(found_inf, false));  // it may not step twice
         const bool overflows = random() % 4 == 0;
-        step(1, {0, overflows ? inf : 0.5}, overflows);
+        step(1, loss_of({gan.modules[1]}, {overflows ? inf : 0.5}), overflows);
       }
       const bool overflows = random() % 4 == 0;
       // The generator's loss gives the critic gradients as well, which it throws away.
-      step(0, {overflows ? inf : 0.5, 0.5}, overflows);
+      step(0, loss_of(gan.modules, {overflows ? inf : 0.5, 0.5}), overflows);
       torch.update(found_inf);
       CHECK(gan.opt(0).loss_scale() == torch.scale);
     }

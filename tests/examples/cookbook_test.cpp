@@ -176,7 +176,7 @@ TEST_CASE("cookbook: a library's strategy and plugin train as bf16 and torch_ddp
     const Example example;
     const CommandResult result = example.run(
         fmt::format("booster.libraries=[\"{}\"] booster.plugin={} booster.mixed_precision={} "
-                    "train.epochs=2",
+                    "train.epochs=4",
                     library, plugin, precision),
         "run --nproc_per_node 2");
     REQUIRE_MESSAGE(result.code == 0, result.output);

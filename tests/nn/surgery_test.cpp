@@ -1,5 +1,5 @@
-// Choosing, freezing and replacing parts of a model; buffers that no file holds; members that are no
-// parts.
+// Choosing, freezing and replacing parts of a model; buffers that no file holds; members that are
+// no parts.
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/nn/models.h"

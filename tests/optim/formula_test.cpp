@@ -18,17 +18,18 @@ namespace {
 using Floats = std::vector<float>;
 
 OptimizerFormula adamw_formula() {
-  return {.name = "own_adamw", .states = {"exp_avg", "exp_avg_sq"}, .update = [](FormulaStep& step) {
-            const double beta1 = step.options.at("beta1"), beta2 = step.options.at("beta2");
-            const double lr = step.options.at("lr");
-            step.value = step.value * (1 - lr * step.options.at("weight_decay"));
-            step.state[0] = lerp(step.gradient, step.state[0], beta1);
-            step.state[1] = lerp(square(step.gradient), step.state[1], beta2);
-            const DType dtype = step.value.dtype();
-            const Tensor m = step.state[0] / (1 - pow(beta1, step.count)).to(dtype);
-            const Tensor v = step.state[1] / (1 - pow(beta2, step.count)).to(dtype);
-            step.value = step.value - lr * m / (sqrt(v) + 1e-8);
-          }};
+  const auto update = [](FormulaStep& step) {
+    const double beta1 = step.options.at("beta1"), beta2 = step.options.at("beta2");
+    const double lr = step.options.at("lr");
+    step.value = step.value * (1 - lr * step.options.at("weight_decay"));
+    step.state[0] = lerp(step.gradient, step.state[0], beta1);
+    step.state[1] = lerp(square(step.gradient), step.state[1], beta2);
+    const DType dtype = step.value.dtype();
+    const Tensor m = step.state[0] / (1 - pow(beta1, step.count)).to(dtype);
+    const Tensor v = step.state[1] / (1 - pow(beta2, step.count)).to(dtype);
+    step.value = step.value - lr * m / (sqrt(v) + 1e-8);
+  };
+  return {.name = "own_adamw", .states = {"exp_avg", "exp_avg_sq"}, .update = update};
 }
 
 const GroupOptions own_options = {

@@ -1,6 +1,7 @@
 // Einstein summation by matrix products. It multiplies operands from left to right, each pair by
 // one batched product of permuted tensors.
 #include "core/autograd/functions.h"
+#include "core/autograd/layer_split.h"
 #include "core/autograd/node.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/op_recorder.h"
@@ -220,6 +221,7 @@ Labels labels_behind(const std::vector<Term>& terms, size_t i, const Labels& res
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) {
   check(!operands.empty(), "einsum: want at least one operand");
   const Equation parts = parsed(equation, operands.size());
+  for (const Tensor& x : operands) check_no_layer_split("einsum", x);
   std::vector<Tensor> given = operands;
   if (given.size() > 1) apply_policy(Op::einsum, given);  // a single operand needs no product
   const PolicyScope inside(nullptr);

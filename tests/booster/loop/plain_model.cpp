@@ -93,7 +93,8 @@ void PlainLoop::end_iteration() {
 void PlainLoop::leave(int model, bool abandons) {
   const bool was_awaited = (awaited_ >> model & 1) != 0;
   awaited_ &= ~(1 << model);
-  if (stepped_ == (setup_.two_models ? 3 : 1) || (abandons && was_awaited && awaited_ == 0)) end_iteration();
+  const bool have_all_stepped = stepped_ == (setup_.two_models ? 3 : 1);
+  if (have_all_stepped || (abandons && was_awaited && awaited_ == 0)) end_iteration();
 }
 
 void PlainLoop::abandon(int model) {
