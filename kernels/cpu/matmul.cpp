@@ -244,9 +244,11 @@ void product(View out, View a, View b, const View& bias, double beta) {
     return product(joined(out), joined(a), matrix_at(b, 0), bias, beta);
   if (out.shape[0] > 1 && (a.strides[0] == 0 || b.strides[0] == 0))
     return product_one_by_one(out, a, b, beta);
-  // A column-major matrix times a vector: the library reads rows, one after the other, faster.
-  const bool is_turned = out.shape[2] == 1 && column_major(a) && !row_major(a) && !bias.data;
-  if (row_major(out) && !is_turned) return product_of_plain(out, a, b, bias, beta);
+  // A column-major matrix times a vector: the library is faster at a vector times rows.
+  if (out.shape[0] == 1 && out.shape[2] == 1 && out.strides[1] == 1 && !row_major(a) &&
+      column_major(a) && !bias.data)
+    return product(transposed(out), transposed(b), transposed(a), bias, beta);
+  if (row_major(out)) return product_of_plain(out, a, b, bias, beta);
   if (column_major(out) && !bias.data)
     return product_of_plain(transposed(out), transposed(b), transposed(a), bias, beta);
   product_by_copy(out, a, b, bias, beta);

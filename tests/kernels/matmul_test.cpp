@@ -2,6 +2,7 @@
 #include "kernels/catalogue.h"
 #include "kernels/cpu/library.h"
 #include "platform/threads.h"
+#include "tests/draws.h"
 #include "tests/kernels/plain_tensor.h"
 
 #include <doctest/doctest.h>
@@ -9,6 +10,7 @@
 
 #include <array>
 #include <limits>
+#include <random>
 #include <string>
 
 using namespace booster;
@@ -112,6 +114,20 @@ TEST_CASE("matmul takes every layout of its three matrices") {
           check_matmul(dtype, dtype, out, a, b, 3, 19, 37, 23);
           check_matmul(dtype, dtype, out, a, b, 2, 5, 1, 3);
         }
+}
+
+TEST_CASE("matmul of drawn sizes and layouts equals the double loop") {
+  for (const unsigned seed : testing::draws(330)) {
+    std::mt19937 random(seed);
+    const auto drawn = [&](int64_t most) { return 1 + int64_t(random() % uint64_t(most)); };
+    // vectors too, and sums that are long beside them
+    const auto side = [&](int64_t most) { return random() % 3 ? drawn(most) : drawn(2); };
+    const auto layout = [&] { return layouts[random() % std::size(layouts)]; };
+    const DType dtype = all_dtypes[random() % std::size(all_dtypes)];
+    const double beta = is_floating(dtype) && random() % 4 == 0 ? 0.5 : 0;
+    check_matmul(dtype, dtype, layout(), layout(), layout(), drawn(3), side(90), side(90),
+                 side(random() % 4 ? 70 : 3000), beta);
+  }
 }
 
 TEST_CASE("matmul adds beta times the output before it rounds") {

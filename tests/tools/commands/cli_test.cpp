@@ -149,7 +149,7 @@ TEST_CASE("config check says which sections it leaves to a program, and has one 
 
 TEST_CASE("config schema is JSON on standard output, a program's sections with it if it is named") {
   const auto schema = nlohmann::json::parse(run_booster("config schema --program none").output);
-  CHECK(schema["properties"]["optimizer"]["oneOf"].size() == 5);
+  CHECK(schema["properties"]["optimizer"]["oneOf"].size() == 7);
   CHECK_FALSE(schema["properties"].contains("train"));
   CHECK(schema["additionalProperties"]["type"] == "object");
   const auto whole =
