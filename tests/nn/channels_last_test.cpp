@@ -93,6 +93,17 @@ const ImageStep image_steps[] = {
     {"max_pool2d",
      [](const Tensor& x, const Tensor&) { return max_pool2d(x, 3, {.stride = 1, .padding = 1}); },
      true},
+    {"pad by reflection",
+     [](const Tensor& x, const Tensor&) {
+       return narrow(narrow(pad(x, {2, 1, 1, 0}, "reflect"), 3, 0, 6), 2, 0, 4);
+     },
+     true},
+    {"pad by the edge, channels too",
+     [](const Tensor& x, const Tensor&) {
+       const Tensor wide = pad(x, {1, 1, 0, 2, 2, 1}, "replicate");
+       return narrow(narrow(narrow(wide, 3, 0, 6), 2, 2, 4), 1, 1, 5);
+     },
+     true},
     {"reshape",
      [](const Tensor& x, const Tensor&) {
        return reshape(reshape(x, {3, -1}), x.shape());

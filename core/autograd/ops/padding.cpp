@@ -136,8 +136,16 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& sizes, const std::string
   if (mode == "replicate") apply_policy(Op::replication_pad, {&y});
   if (mode == "reflect" && n < 3) apply_policy(Op::reflection_pad, {&y});
   const PolicyScope inside(nullptr);
-  for (const Border& border : all) y = inner_border(y, border, mode);
-  return y;
+  if (!is_channels_last(y)) {
+    for (const Border& border : all) y = inner_border(y, border, mode);
+    return y;
+  }
+  y = permute(y, {0, 2, 3, 1});  // whole pixels are copied
+  for (Border border : all) {
+    border.dim = border.dim == 1 ? 3 : border.dim - 1;
+    y = inner_border(y, border, mode);
+  }
+  return permute(y, {0, 3, 1, 2});
 }
 
 }  // namespace booster
