@@ -261,8 +261,7 @@ constexpr int64_t few = 8, shortest_sum = 64;
 // Computes out = a b + bias by few_rows if a has few rows and b is column-major, as a linear
 // layer's weight is.
 bool product_of_few(const View& out, const View& a, const View& b, const View& bias) {
-  const bool suits = out.ndim == 2 && a.shape[0] <= few && a.shape[1] >= shortest_sum &&
-                     b.strides[0] == 1 && b.dtype == a.dtype && a.dtype != DType::f64;
+  const bool suits = out.ndim == 2 && a.shape[0] <= few && b.strides[0] == 1 && b.dtype == a.dtype;
   if (suits) on({}).few_rows(out, a, transposed(b), bias);
   return suits;
 }
@@ -272,9 +271,10 @@ void product_of_any(const View& out, const View& a, const View& b, const View& b
   const int64_t m = out.shape[out.ndim - 2], n = out.columns(), k = a.columns();
   const auto loop = [&] { on({}).matmul_loop(out, a, b, bias, beta); };
   if (a.dtype == DType::f64 || !is_floating(a.dtype)) return loop();
-  if (beta == 0 && product_of_few(out, a, b, bias)) return;
-  if (beta == 0 && !bias.data && product_of_few(transposed(out), transposed(b), transposed(a), {}))
-    return;
+  if (beta == 0 && k >= shortest_sum) {
+    if (product_of_few(out, a, b, bias)) return;
+    if (!bias.data && product_of_few(transposed(out), transposed(b), transposed(a), {})) return;
+  }
   if (m * n * k <= small_product) return loop();
   const bool convert_bias = bias.data && (bias.dtype != DType::f32 || bias.strides[0] != 1);
   product(as_batch(out), as_batch(a), as_batch(b),
