@@ -1,5 +1,6 @@
-// Predictions a second of a ViT-Ti when 1, 2, ... threads call one Predictor at the same time.
-//   build/benchmarks/predict --callers 4 --threads 1
+// Predictions a second of a ViT-Ti when one thread, or several, call one Predictor.
+// Each call computes on its own thread alone.
+//   build/benchmarks/predict --callers 4
 #include "benchmarks/report.h"
 #include "booster/booster.h"
 
@@ -44,7 +45,7 @@ double seconds_of(const Predictor& predict, const Tensor& images, int64_t caller
 Result measure(const Benchmark& benchmark, const Settings& settings) {
   manual_seed(1);
   const Predictor predict(models::vit("vit_tiny_patch16_224"),
-                          {.mixed_precision = settings.precision, .threads = benchmark.threads()});
+                          {.mixed_precision = settings.precision, .threads = 1});
   const Tensor images = uniform({settings.batch, 3, 224, 224}, -1, 1);
   std::vector<double> alone, together;
   for (int i = 0; i < benchmark.steps(); ++i) {

@@ -11,7 +11,7 @@ namespace booster {
 namespace {
 
 constexpr int64_t most_open = 8;  // shuffled shards that take turns
-// Numbers of random streams from here on are of shards and blocks. Those of samples are smaller.
+// Random streams with these numbers shuffle shards and blocks. Samples use smaller numbers.
 constexpr uint64_t shards_stream = uint64_t{1} << 62, block_streams = shards_stream + 1;
 
 int64_t open_at_once(const DataLoaderOptions& options, int64_t shards) {

@@ -42,7 +42,7 @@ struct Linear : Module {
   Tensor forward(const Tensor& x) override { return linear(x, weight, bias); }
 };
 
-// Base of the convolutions; their weights are those of conv2d, conv_transpose2d ....
+// Base of the convolutions. Weights have the shapes of conv2d, conv_transpose2d and so on.
 struct Convolution : Module {
   std::string options() const override { return text_; }
   const Tensor weight, bias;

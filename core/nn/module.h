@@ -118,8 +118,8 @@ class Module : public std::enable_shared_from_this<Module> {
 
   // --- contents; a tensor with two uses appears once, under its first name
   Parameters parameters() const;
-  // Returns the parameters that the patterns (* and ?) choose, by their names or those of modules
-  // that hold them. "!" takes out again: {"*.norm*", "!*.bias"}; {"!head"} is all but the head.
+  // Returns the parameters whose name, or whose module's name, matches a pattern (* and ?). "!"
+  // excludes: {"*.norm*", "!*.bias"}; {"!head"} is all but the head.
   // Throws for a pattern that matches nothing, with the nearest name.
   Parameters parameters(const std::vector<std::string>& patterns) const;
   std::vector<NamedTensor> buffers() const;  // without unsaved ones

@@ -123,8 +123,8 @@ class LstmSteps : public Steps {
     return run;
   }
 
-  // dc = dc' + dh o (1 - tanh(c)^2); the gates' slopes are o tanh(c) (1 - o) for o, and those of i,
-  // f and g times g, c before and i.
+  // dc = dc' + dh o (1 - tanh(c)^2). Before the activations' slopes, the gates' gradients are
+  // dh tanh(c) for o, dc g for i, dc c_before for f and dc i for g.
   RunGradients backward(const Run& run, const State& first,
                         std::span<const Tensor> g) const override {
     const int64_t hidden = first[1].size(1);

@@ -1,4 +1,4 @@
-// LoRA (Hu et al., 2021): fine-tunes a GPT-2 by two small matrices beside the weights of its
+// LoRA (Hu et al., 2021): fine-tunes a GPT-2 by adding two small matrices to each weight of its
 // attention. The adapter alone is saved, with peft's names; then it joins the weights.
 //   build/examples/lora [PRECISION [LAYOUT [FOLDER [ADAPTER]]]]
 // FOLDER is one of Hugging Face's. Without it, a small model learns to repeat texts of one kind,

@@ -33,7 +33,7 @@ class Inputs {
   void load(const TilePart* parts, int64_t rows, int64_t n) {
     for (int k = 0; k < inputs_; ++k) {
       if (is_constant_[k]) continue;
-      const int same = equal_operand(parts, k + 1);  // a placeholder, for example
+      const int same = equal_operand(parts, k + 1);  // such as an operand that the row ignores
       x[k] = same > 0 ? x[same - 1] : load_tile<C>(parts[k + 1], rows, n, buffers_[k]);
     }
   }

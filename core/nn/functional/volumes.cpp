@@ -1,5 +1,5 @@
-// Convolutions, also transposed, and pools of signals (n, channels, length) and of volumes (n,
-// channels, d, h, w), made of those of images; and the largest values of adaptive windows.
+// Convolutions, transposed convolutions and pooling of signals (n, channels, length) and volumes
+// (n, channels, d, h, w). They call the functions of images. Also adaptive maximum pooling.
 #include "core/autograd/op_policy.h"
 #include "core/nn/arguments.h"
 #include "core/nn/functional.h"
